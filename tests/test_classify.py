@@ -236,9 +236,9 @@ def test_on_a_terminal_a_line_follows_the_events_and_a_replay_takes_as_long_as_t
     assert max(slept) == pytest.approx(0.3, abs=0.1)  # the clock stands almost still when nothing sleeps
 
 
-def test_starting_the_command_imports_nothing_that_it_does_not_need(folder):
+def test_starting_the_command_and_the_training_loop_imports_nothing_that_they_do_not_need(folder):
     code = (
-        "import sys; from typer.testing import CliRunner; from phased.cli.app import app\n"
+        "import sys; from typer.testing import CliRunner; from phased.cli.app import app; import phased.learn.loop\n"
         f"assert CliRunner().invoke(app, ['classify', {str(folder)!r}, '--json']).exit_code == 0\n"
         "print([name for name in ('matplotlib', 'lightning', 'pandas', 'torch._dynamo') if name in sys.modules])"
     )

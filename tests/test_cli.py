@@ -20,6 +20,7 @@ from phased import cli, ops
 from phased_lab.bench.cases import Benchmark, Case
 from phased_lab.paper import waves
 from phased_lab.runs import discovery, folder
+from phased_lab.runs.descriptor import Experiment
 from phased_lab.runs.sweep import runs_of
 
 
@@ -28,9 +29,10 @@ def nothing_may_run(monkeypatch):
     def ran(*_):
         pytest.fail("an experiment was computed although its result could not be kept")
 
-    drawn = {name: replace(experiment, draw=ran) for name, experiment in discovery.drawn().items()}
-    assert {"gate", "memory", "schedule"} <= drawn.keys()
-    monkeypatch.setattr(discovery, "drawn", lambda: drawn)
+    commands = discovery.commands()
+    commands |= {name: replace(found, draw=ran) for name, found in commands.items() if isinstance(found, Experiment)}
+    assert {"gate", "memory", "schedule"} <= commands.keys()
+    monkeypatch.setattr(discovery, "commands", lambda: commands)
     monkeypatch.setattr("phased_lab.runs.sweep.connected", ran)
 
 
@@ -155,7 +157,7 @@ def test_what_cannot_be_run_is_answered_with_what_there_is_and_no_experiment_is_
 
 def test_without_a_name_all_experiments_are_listed_the_papers_first_and_so_with_an_unknown_one(call):
     lines = [line.split() for line in call("run").output.splitlines()[1:]]
-    about = {name: about for each in discovery.experiments().values() for name, about in discovery.commands(each).items()}
+    about = {name: found.about for name, found in discovery.commands().items()}
     assert {line[0] for line in lines} == about.keys()
     assert [line[0] for line in lines[:3]] == ["gate", "memory", "frequency"]
     assert all(" ".join(line).endswith(about[line[0]]) for line in lines)

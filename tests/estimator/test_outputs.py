@@ -173,8 +173,8 @@ def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call,
 def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(call, monkeypatch, sent, code, checkpoint):
     keep = Store.keep
 
-    def stopping(store, model, optimiser, curve, *others):
-        keep(store, model, optimiser, curve, *others)
+    def stopping(store, curve):
+        keep(store, curve)
         if len(curve) == stop:
             os.kill(os.getpid(), sent)
 

@@ -1,45 +1,28 @@
 """Where to train: one device needs no Lightning, and trains as Lightning's Fabric does; several processes need it."""
 
-import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from phased.estimator import PhasedRegressor
 from phased.learn import make_fabric
 from phased.learn.device import OneDevice, Scaled
 from training import assert_same_weights, numbers
 
-WITHOUT_LIGHTNING = """
-import sys
-sys.modules["lightning"] = None  # an import of it raises
-import tempfile
-from pathlib import Path
-import numpy as np
-from phased.estimator import PhasedRegressor
-from phased.learn import Training, fit, make_fabric
-from training import EveryStep, Signs
 
-random = np.random.default_rng(0)
-X = [(np.arange(5.0), random.normal(size=(5, 1))) for _ in range(20)]
-PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, [values.mean() for _, values in X])
-for precision in ("32-true", "bf16-mixed"):
-    with tempfile.TemporaryDirectory() as folder:
-        model = EveryStep().build(Signs(), 0)
-        fit(Signs(), model, Training(epochs=1, train=8, test=8, batch=8), Path(folder), make_fabric("cpu", precision=precision))
-try:
-    make_fabric("cpu", devices=2)
-except ModuleNotFoundError as error:
-    print(error)
-"""
-
-
-def test_one_device_trains_without_lightning_and_several_processes_say_what_to_install(request):
-    paths = f"import sys; sys.path.append({str(request.config.rootpath / 'tests')!r})\n"
-    done = subprocess.run([sys.executable, "-c", paths + WITHOUT_LIGHTNING], capture_output=True, text=True, check=True)
-    assert "needs lightning" in done.stdout
-    assert "pip install 'phased[distributed]'" in done.stdout
+def test_one_device_trains_without_lightning_and_several_processes_say_what_to_install(train, monkeypatch):
+    for name in ("lightning", "lightning.fabric"):
+        monkeypatch.setitem(sys.modules, name, None)  # an import of it raises
+    random = np.random.default_rng(0)
+    X = [(np.arange(5.0), random.normal(size=(5, 1))) for _ in range(20)]
+    PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, [values.mean() for _, values in X])
+    for precision in ("32-true", "bf16-mixed"):
+        train(precision, fabric=make_fabric("cpu", precision=precision))
+    with pytest.raises(ModuleNotFoundError, match=r"needs lightning.*pip install 'phased\[distributed\]'"):
+        make_fabric("cpu", devices=2)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])

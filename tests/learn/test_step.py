@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM, ops
-from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
+from phased.learn import Batch, Readout, Training, fit, make_fabric
 from phased.learn import step as step_of
 from phased.learn.batch import Samples
 from phased.learn.feed import Part, shared
@@ -234,7 +234,6 @@ def test_which_networks_may_be_recorded(rnn, options, missing, recordable, monke
     backends = [replace(each, missing=lambda device=None: missing) if each.graphs else each for each in ops.BACKENDS]
     monkeypatch.setattr(ops, "BACKENDS", tuple(backends))
     assert Readout(rnn, 2, **options).recordable == recordable
-    assert not Model().recordable
 
 
 def a_fabric(device, precision="32-true", processes=1):

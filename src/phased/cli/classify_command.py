@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from phased.cli import answers
 from phased.cli.errors import need
 from phased.cli.options import Lines, SkipBad, named, path
 
@@ -47,11 +46,12 @@ def classify(
         need("matplotlib", "figures")
     from phased.classifier import Classifier
     from phased.classifier.folder import SHIPPED
+    from phased.cli.answers import run
     from phased.cli.classify import Recordings
 
     options: dict[str, Any] = {"json": json, "skip_bad": skip_bad, "replay": replay}
     options |= {"sensor": pair("--sensor", sensor), "corner": pair("--crop", crop)}
-    answers.run(Recordings, lambda: Classifier.load(model), recordings, picture, [model or SHIPPED], **options)
+    run(Recordings, lambda: Classifier.load(model), recordings, picture, [model or SHIPPED], **options)
 
 
 def pair(option: str, value: str | None) -> tuple[int, int] | None:

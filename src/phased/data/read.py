@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from phased.data.camera_files import read_with_faery
 from phased.data.errors import BadRecording, size_of
 from phased.data.nmnist_file import read_native
 from phased.data.recording import NMNIST, Recording
@@ -33,13 +32,20 @@ def read_npy(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
     return recording
 
 
+def read_camera(path: Path | str, **options: Any) -> Recording:
+    """Read a file of an event camera."""
+    from phased.data.camera_files import read_with_faery
+
+    return read_with_faery(path, **options)
+
+
 READERS: dict[str, Callable[..., Recording]] = {
     ".bin": read_native,
     ".npy": read_npy,
-    ".es": read_with_faery,
-    ".aedat4": read_with_faery,
-    ".raw": read_with_faery,
-    ".dat": read_with_faery,
+    ".es": read_camera,
+    ".aedat4": read_camera,
+    ".raw": read_camera,
+    ".dat": read_camera,
 }
 
 

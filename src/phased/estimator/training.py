@@ -74,7 +74,7 @@ def train(
                 if kept is None or not kept["curve"]:
                     raise
                 curve = [Epoch(*point) for point in kept["curve"]]
-                best.load(kept["best"])
+                best.load_state_dict(kept["best"])
                 best.restore(network)
             interrupted = True
     network.to("cpu").eval()

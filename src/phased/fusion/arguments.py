@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from phased import check, tracing
 from phased import clock as clocks
-from phased.fusion.parts import Parts
 from phased.schedule import valid_steps
 
 
@@ -102,12 +101,17 @@ def known(given: Mapping[str, Any], names: Collection[str]) -> None:
             raise ValueError(f"unknown sensor {name!r}, expected {listed(names)}. Correct its name.")
 
 
-def streams(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Samples]:
-    """The samples of every sensor that has some. A sensor without samples must be named as None."""
+def complete(what: str, given: Mapping[str, Any], names: Collection[str], without: str) -> None:
+    """A mapping from all names of sensors, which has None for one `without` a value."""
     known(given, names)
     missing = [name for name in names if name not in given]
     if missing:
-        raise ValueError(f"samples of {listed(missing)} are missing. Pass None for a sensor that has no samples.")
+        raise ValueError(f"{what} of {listed(missing)} are missing. Pass None for {without}.")
+
+
+def streams(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Samples]:
+    """The samples of every sensor that has some. A sensor without samples must be named as None."""
+    complete("samples", given, names, "a sensor that has no samples")
     return {name: samples(name, given[name]) for name in names if given[name] is not None}
 
 
@@ -163,17 +167,6 @@ def features(name: str, x: Tensor, layer: nn.Module) -> None:
             f"sensor {name!r}: x must have shape (steps, sequences, {wanted}), got {check.shape(x)}. "
             f"Pass an encoder for samples that are not vectors of features."
         )
-
-
-def state(given: Any, names: Collection[str]) -> Parts:
-    """A state with an entry for each sensor."""
-    if not isinstance(given, Parts):
-        raise TypeError(f"the state must be Parts, as a fusion returns them, got {check.kind(given)}.")
-    known(given.sensors, names)
-    missing = [name for name in names if name not in given.sensors]
-    if missing:
-        raise ValueError(f"the states of {listed(missing)} are missing. Pass None for a layer that starts from zero.")
-    return given
 
 
 def listed(names: Collection[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -12,9 +12,20 @@ from phased import check
 from phased.cost import updates
 from phased.encoding import encoded
 from phased.fusion import arguments
-from phased.fusion.arguments import Clock, Samples, clock
-from phased.fusion.parts import Parts
+from phased.fusion.arguments import Clock, Samples
 from phased.fusion.timeline import Timeline, Times, hold, merge
+
+
+class Parts(NamedTuple):
+    """A value for each layer of a `Fusion`, such as its state or its count of updates.
+
+    Args:
+        sensors: The value of each sensor's layer, by the name of the sensor.
+        merged: The value of the merged layer.
+    """
+
+    sensors: Mapping[str, Any]
+    merged: Any
 
 
 class Fused(NamedTuple):
@@ -128,7 +139,7 @@ class Fusion(nn.Module):
         """
         given = arguments.streams(streams, list(self.sensors))
         timeline = self._timeline(given, extra, steps)
-        before = Parts(dict.fromkeys(self.sensors), None) if hx is None else arguments.state(hx, list(self.sensors))
+        before = Parts(dict.fromkeys(self.sensors), None) if hx is None else checked_state(hx, list(self.sensors))
         held, states = [], {}
         for name in self.sensors:
             output, states[name] = self._sensor(name, given.get(name), timeline, before.sensors[name])
@@ -195,31 +206,27 @@ class Fusion(nn.Module):
         return f"dropout={self.dropout:g}, encode_padding={self.encode_padding}"
 
     def _timeline(self, given: Mapping[str, Samples], extra: Times | None, steps: int | None) -> Timeline:
-        further = [] if extra is None else [clock("extra", extra)]
-        return merge(list(self.sensors), {name: samples.clock for name, samples in given.items()}, further, steps)
+        return merge(list(self.sensors), {name: samples.clock for name, samples in given.items()}, extra, steps)
 
     def _sensor(self, name: str, samples: Samples | None, timeline: Timeline, hx: Any) -> tuple[Tensor, Any]:
         """Outputs of a sensor's layer at its samples, (T_s, B, H), and its last state; without samples no outputs, and `hx`."""
         layer = self.sensors[name]
-        x = None if samples is None else self._encoded(name, samples)
-        if x is None or samples is None:
+        if samples is None or not self._has_rows(name, samples):
             like = next(layer.parameters(), torch.empty(0, device=timeline.time.device))
             units: int = layer.hidden_size  # type: ignore[assignment]
             return like.new_zeros(0, timeline.time.shape[1], units), hx
+        x, clock = samples
+        if name in self.encoders:
+            with arguments.about(f"sensor {name!r}"):
+                x = encoded(self.encoders[name], x, clock.lengths, self.encode_padding)
         arguments.features(name, x, layer)
-        return run(layer, x, samples.clock, hx)
+        return run(layer, x, clock, hx)
 
-    def _encoded(self, name: str, samples: Samples) -> Tensor | None:
-        """The input of a sensor's layer, (T_s, B, D); None if there are no samples to encode."""
-        x, lengths = samples.x, samples.clock.lengths
-        if not len(x):
-            return None
-        if name not in self.encoders:
-            return x
-        if not (x.shape[1] if self.encode_padding else bool(lengths.any())):  # batch normalisation would make NaN of no samples
-            return None
-        with arguments.about(f"sensor {name!r}"):
-            return encoded(self.encoders[name], x, lengths, self.encode_padding)
+    def _has_rows(self, name: str, samples: Samples) -> bool:
+        """Whether a layer has rows to compute, or an encoder rows to encode: batch normalisation would make NaN of none."""
+        x, clock = samples
+        rows = x.shape[1] if self.encode_padding else clock.lengths.any()
+        return bool(len(x) and (name not in self.encoders or rows))
 
 
 def run(layer: nn.Module, x: Tensor, clock: Clock, hx: Any) -> tuple[Tensor, Any]:
@@ -233,3 +240,11 @@ def top(state: Any) -> Tensor | None:
     """The output that belongs to a state: h of the last layer, (B, H)."""
     h = state[0] if isinstance(state, tuple) else state
     return None if h is None else h[-1]
+
+
+def checked_state(given: Any, names: Collection[str]) -> Parts:
+    """A state with an entry for each sensor."""
+    if not isinstance(given, Parts):
+        raise TypeError(f"the state must be Parts, as a fusion returns them, got {check.kind(given)}.")
+    arguments.complete("the states", given.sensors, names, "a layer that starts from zero")
+    return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,8 +18,7 @@ from phased import check, clock
 from phased.encoding import check_features
 from phased.fusion import arguments
 from phased.fusion.arguments import about
-from phased.fusion.module import Fusion, top
-from phased.fusion.parts import Parts
+from phased.fusion.module import Fusion, Parts, checked_state, top
 from phased.fusion.timeline import Timeline, hold
 from phased.stream import TIMES, OneSequence, Stream, identity
 
@@ -252,22 +251,21 @@ class FusionStream(OneSequence):
             return now.after.run(torch.zeros(0, now.after.input_size), time), time
         clock.after(time[0].item(), now.time)
 
-        sensors, held, outputs = dict(now.sensors), dict(now.held), []
+        sensors, outputs = dict(now.sensors), []
         for name in now.sensors:
-            initial = torch.from_numpy(held[name]).unsqueeze(0)
+            initial = torch.from_numpy(now.held[name]).unsqueeze(0)
             own = initial[:0]
             if name in rows:
                 sensors[name] = sensors[name].copy()
                 with about(f"sensor {name!r}"):
                     own = sensors[name].run(rows[name], times[name])
-                held[name] = output_of(sensors[name]).numpy()
             outputs.append(hold(own.unsqueeze(1), timeline.latest[name], initial).squeeze(1))
         x = torch.cat(outputs, -1)
         before = (now.before if time[0].item() == now.time else now.after).copy()
         first = before.run(x[:-1], time[:-1])
         after = before.copy()
         output = torch.cat([first, after.run(x[-1:], time[-1:])])
-        self._now = Now(time[-1].item(), sensors, held, before, after)
+        self._now = Now.at(time[-1].item(), sensors, before, after)
         return output, time
 
     @property
@@ -314,7 +312,7 @@ class FusionStream(OneSequence):
     @state.setter
     def state(self, value: Parts) -> None:
         now = self._now
-        given = arguments.state(value, now.sensors)
+        given = checked_state(value, now.sensors)
         sensors = {}
         for name, stream in now.sensors.items():
             with about(f"sensor {name!r}"):
@@ -343,13 +341,15 @@ def output_of(stream: Stream) -> Tensor:
 def in_state(stream: Stream, state: Any) -> Stream:
     """A copy of a stream in another state, given as that of a batch of one sequence; None is zeros."""
     other = stream.copy()
-    if state is None:
-        state = batched(other.state)
-        state = tuple(torch.zeros_like(s) for s in state) if isinstance(state, tuple) else torch.zeros_like(state)
-    other.state = tuple(s.squeeze(1) for s in state) if isinstance(state, tuple) else state.squeeze(1)
+    other.state = each(torch.zeros_like, other.state) if state is None else each(lambda s: s.squeeze(1), state)
     return other
 
 
 def batched(state: Any) -> Any:
     """The state of one sequence as that of a batch."""
-    return tuple(s.unsqueeze(1) for s in state) if isinstance(state, tuple) else state.unsqueeze(1)
+    return each(lambda s: s.unsqueeze(1), state)
+
+
+def each(change: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state whose tensors are changed: (h, c) of a PhasedLSTM, h of a PhasedGRU."""
+    return tuple(map(change, state)) if isinstance(state, tuple) else change(state)

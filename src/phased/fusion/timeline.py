@@ -85,8 +85,7 @@ class Timeline(NamedTuple):
             tensor([0.0000, 0.5000, 1.0000, 1.7000, 2.0000])
         """
         clocks = {name: clock(f"sensor {name!r}", times) for name, times in sensors.items() if times is not None}
-        further = [] if extra is None else [clock("extra", extra)]
-        return merge(list(sensors), clocks, further, steps)
+        return merge(list(sensors), clocks, extra, steps)
 
     @property
     def valid(self) -> Tensor:
@@ -95,15 +94,15 @@ class Timeline(NamedTuple):
 
 
 @torch.no_grad()
-def merge(names: Sequence[str], clocks: Mapping[str, Clock], further: Sequence[Clock], steps: int | None) -> Timeline:
+def merge(names: Sequence[str], clocks: Mapping[str, Clock], extra: Times | None, steps: int | None) -> Timeline:
     """The timeline of sensors that have been checked. A sensor without samples has a name and no clock."""
-    everything = [*clocks.items(), *(("extra", clock) for clock in further)]
+    everything = [*clocks.items(), *([] if extra is None else [("extra", clock("extra", extra))])]
     if not everything:
         raise ValueError("a timeline must have times, got no sensor with samples. Pass extra times, or leave the batch out.")
     one_batch(everything)
-    dtype = common_dtype([clock.time.dtype for _, clock in everything])
-    ordered = [clock.ordered(dtype) for _, clock in everything]
-    time, lengths = resized(*union(ordered, torch.stack([clock.lengths for _, clock in everything]).sum(0)), steps)
+    dtype = common_dtype([own.time.dtype for _, own in everything])
+    ordered = [own.ordered(dtype) for _, own in everything]
+    time, lengths = resized(*union(ordered, torch.stack([own.lengths for _, own in everything]).sum(0)), steps)
 
     inside = valid_steps(time.shape[1], lengths)
     latest = dict.fromkeys(names, torch.full_like(inside, -1, dtype=torch.int64))

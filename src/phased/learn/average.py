@@ -43,13 +43,13 @@ class Average:
             value.copy_(parameter)
             parameter.copy_(kept)
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint needs: the values kept here, and the number of steps."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the values kept here and the number of steps, for a checkpoint."""
         return {"values": list(self.values), "step": self.step}
 
     @torch.no_grad()
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
         for value, saved in zip(self.values, state["values"], strict=True):
             value.copy_(saved)
         self.step = state["step"]
@@ -89,11 +89,11 @@ class Best:
         for name, value in tensors(model) if self.epoch else ():
             value.copy_(self.weights[name])
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint needs."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best epoch with its weights, for a checkpoint."""
         return {"epoch": self.epoch, "test": self.test, "waited": self.waited, "values": self.weights}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
         self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
         self.weights = dict(state["values"])

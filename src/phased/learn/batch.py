@@ -15,7 +15,7 @@ from phased import check
 from phased.schedule import valid_steps
 
 Split = Literal["train", "test"]
-SPLITS: tuple[str, ...] = get_args(Split)
+SPLITS: tuple[Split, ...] = get_args(Split)
 Array = NDArray[np.float64]
 ONLY = "input"  # the name of the stream of a batch with one stream
 
@@ -148,10 +148,15 @@ class Batch:
         """The number of labels that count."""
         return self.size if self.mask is None else int(self.mask.sum())
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Every tensor of the batch."""
+        samples = [part for stream in self.streams.values() for part in stream]
+        return [*samples, *(part for part in (self.y, self.mask, self.segment) if part is not None)]
+
     def to(self, device: torch.device | str) -> Batch:
         """A copy on another device; the batch itself if it is there."""
-        parts = [part for samples in self.streams.values() for part in samples]
-        if all(part.device == torch.device(device) for part in (*parts, self.y)):
+        if all(tensor.device == torch.device(device) for tensor in self.tensors):
             return self
         streams = {name: samples.to(device) for name, samples in self.streams.items()}
         mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))

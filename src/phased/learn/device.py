@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from phased import check
-from phased.learn import distributed
-from phased.learn.distributed import Processes
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+    from phased.learn.distributed import Processes
+
+Devices: TypeAlias = "OneDevice | Processes"
 
 LOW = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 """The dtype of matrix products in mixed precision."""
@@ -32,12 +34,12 @@ class OneDevice:
     def launch(self) -> None:
         """Return at once, because this process trains alone."""
 
-    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module on the device, under autocast in mixed precision, and the optimiser of its parameters."""
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
+        """The model on the device, under autocast in mixed precision, and the optimiser of its parameters."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
-        module.to(self.device)
-        made = module if self.precision == "32-true" else Autocast(module, self.device.type, LOW[self.precision])
+        model.to(self.device)
+        made = model if self.precision == "32-true" else Autocast(model, self.device.type, LOW[self.precision])
         return made, optimizer if self._scaler is None else Scaled(optimizer, self._scaler)
 
     def backward(self, loss: Tensor) -> None:
@@ -68,11 +70,6 @@ class Autocast(nn.Module):
         super().__init__()
         self.module, self.region = module, torch.autocast(device, dtype)
 
-    @property
-    def model(self) -> Any:
-        """The model in the module."""
-        return self.module.model
-
     def forward(self, *arguments: Any) -> Tensor:
         """The module's answer."""
         with self.region:
@@ -95,12 +92,13 @@ class Scaled:
         self._scaler.update()
 
 
-Devices: TypeAlias = OneDevice | Processes
-
-
-def devices_of(fabric: Fabric | Devices) -> Devices:
+def devices_of(fabric: Fabric | OneDevice) -> Devices:
     """The devices of a Fabric, or the device itself."""
-    return fabric if isinstance(fabric, (OneDevice, Processes)) else Processes(fabric)
+    if isinstance(fabric, OneDevice):
+        return fabric
+    from phased.learn.distributed import Processes
+
+    return Processes(fabric)
 
 
 def one_device(device: str = "auto", precision: str = "32-true") -> OneDevice:
@@ -132,7 +130,9 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> OneDe
     ours = {"32-true", "bf16-mixed", *(("16-mixed",) if kind == "cuda" else ())}
     if (index or devices == 1) and options.keys() <= {"precision"} and precision in ours:
         return one_device(device, precision)
-    return distributed.make(accelerator=kind, devices=[int(index)] if index else devices, **options)
+    from phased.learn.distributed import make
+
+    return make(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
 def check_device(device: str) -> tuple[str, str]:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from phased import check, files
 from phased.learn.average import Average, Best
 from phased.learn.batch import Evaluated, Evaluation, Task
-from phased.learn.device import Devices, devices_of
-from phased.learn.feed import NotCast, Part, Places, shares, sizes, test_places
+from phased.learn.device import OneDevice, devices_of
+from phased.learn.feed import Part, numbered, numbered_epochs, shares, sizes
 from phased.learn.metric import Objective, mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
 from phased.learn.step import RecordedStep, Step
@@ -118,7 +118,7 @@ def fit(
     model: Model,
     training: Training,
     folder: Path,
-    fabric: Fabric | Devices,
+    fabric: Fabric | OneDevice,
     progress: Progress | None = None,
     workers: int = 0,
     *,
@@ -178,29 +178,29 @@ def fit(
             f"every batch must have a sequence for each of the {devices.world_size} processes, but one has {smallest}. "
             f"Choose train, test and the sizes of further tests as multiples of batch."
         )
-    identity = {"task": repr(task), "model": repr(model), **asdict(training)}
-    given = {"objective": objective, "optimizer": optimizer}
-    identity |= {name: repr(value) for name, value in given.items() if value is not None}
-    for name in {"task", "model", *given} & identity.keys():
-        if " at 0x" in identity[name]:  # an address, which is another one in the next process
+    given = {"task": task, "model": model, "objective": objective, "optimizer": optimizer}
+    named = {name: repr(value) for name, value in given.items() if value is not None}
+    for name, text in named.items():
+        if " at 0x" in text:  # an address, which is another one in the next process
             raise ValueError(
-                f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got "
-                f"{identity[name]}. Make it a frozen dataclass, or give it a __repr__."
+                f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got {text}. "
+                f"Make it a frozen dataclass, or give it a __repr__."
             )
-    del identity["epochs"]  # a training may be continued with more epochs
-    if training.schedule != "constant":
-        identity["epochs"] = training.epochs  # the rate of a step depends on their number
+    identity: dict[str, Any] = {"task": repr(task), "model": repr(model), **asdict(training), **named}
+    if training.schedule == "constant":  # another rate depends on the number of epochs
+        del identity["epochs"]  # the training may be continued with more of them
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
     step = (RecordedStep if recorded else Step).of(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
-    store = Store(folder, identity, devices)
-    curve = store.resume(model, step.optimizer, training.epochs, average, best)
+    parts = {"model": model, "optimizer": step.optimizer, "average": average, "best": best}
+    store = Store(folder, identity, {name: part for name, part in parts.items() if part is not None}, devices)
+    curve = store.resume(training.epochs)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
-        store.make_room(model, average)
-        store.keep(model, step.optimizer, curve, average, best)
+        store.make_room()
+        store.keep(curve)
     epochs = range(resumed + 1, training.epochs + 1)
-    places = Places(epochs, training.train, training.test, training.batch)
+    places = numbered_epochs(epochs, training.train, training.test, training.batch)
     batches = shares(task, training.batch, training.seed, places, devices, workers)
     tests = len(sizes(training.test, training.batch))
     with flushed_denormals():
@@ -216,16 +216,16 @@ def fit(
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
                 average.swap()
-            score = evaluate(step.module, islice(batches, tests), devices, objective)
+            score = evaluate(step, islice(batches, tests))
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
             if best is not None:
                 best.take(model, epoch, score.test)
-            store.keep(model, step.optimizer, curve, average, best)
+            store.keep(curve)
             if progress is not None and devices.is_global_zero:
                 progress(curve[-1])
         if best is not None:
             best.restore(model)
-        return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, devices, objective))
+        return Trained(curve, resumed, evaluate_further(step, further))
 
 
 def adam(parameters: list[nn.Parameter], rate: float, device: torch.device, precision: str = "32-true") -> torch.optim.Adam:
@@ -252,59 +252,49 @@ def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Ave
     """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     step.module.train()
     training, fabric = step.training, step.fabric
-    total, count = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
+    loss, labels = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
     for number, share in enumerate(batches, (epoch - 1) * training.steps):
         if training.schedule == "one-cycle":
             set_pace(step.optimizer, one_cycle(number, training.epochs * training.steps, training.rate))
-        total += step(share)
-        count += share.labels
+        loss += step(share)
+        labels += share.labels
         step.optimizer.step()
         if average is not None:
             average.update()
-    return mean(total, count, fabric)
+    total = summed({"loss": loss, "labels": labels}, fabric)
+    return mean(total["loss"], total["labels"])
 
 
 @torch.no_grad()
-def evaluate(module: Any, batches: Iterator[Part], fabric: Devices, objective: Objective | None = None) -> Score:
-    """The result of a test in eval."""
-    module.eval()
-    score, loss, whole, steps, made, possible = torch.zeros(6, dtype=torch.float64, device=fabric.device)
-    answers, count, sequences, gated, segments = 0, 0, 0, False, False
+def evaluate(step: Step, batches: Iterator[Part]) -> Score:
+    """The result of a test of a step's model in eval."""
+    module, objective = step.module.eval(), step.objective
+    sums: dict[str, Tensor | int] = {}
     for batch, labels, _ in batches:
-        output = module(NotCast(batch))
-        scores = sum_of_scores(output, batch, labels, objective)
-        score += scores.score
-        answers += scores.answers
-        if scores.whole is not None:
-            segments = True
-            whole += scores.whole
-        loss += sum_of_losses(output, batch, objective)
-        count += labels
-        sequences += batch.size
-        steps += sum(samples.lengths.sum() for samples in batch.streams.values())
-        updates = module.model.updates(batch)
-        if updates is not None:
-            gated = True
-            made += updates.made
-            possible += updates.possible
-    test, mean_loss = mean(score, answers, fabric), mean(loss, count, fabric)
-    taken, tested = summed(steps, sequences, fabric)
-    right = summed(whole, sequences, fabric)[0] / tested if segments else None
-    opened = None
-    if gated:
-        above, below = summed(made, possible, fabric)
-        opened = above / below if below else 0.0
-    return Score(test, int(tested), taken / tested, opened, mean_loss, right)
+        output = module(batch)
+        found: dict[str, Any] = {"labels": labels, "loss": sum_of_losses(output, batch, objective), "sequences": batch.size}
+        found["steps"] = sum(samples.lengths.sum() for samples in batch.streams.values())
+        for counts in (sum_of_scores(output, batch, labels, objective), step.model.updates(batch)):
+            found |= {} if counts is None else counts._asdict()
+        for name, value in found.items():
+            if value is not None:
+                sums[name] = sums.get(name, 0) + (value.double() if isinstance(value, Tensor) else value)
+    total = summed(sums, step.fabric)
+    return Score(
+        test=mean(total["score"], total["answers"]),
+        sequences=int(total["sequences"]),
+        steps=total["steps"] / total["sequences"],
+        updates=total["made"] / (total["possible"] or 1.0) if "made" in total else None,
+        loss=mean(total["loss"], total["labels"]),
+        whole=total["whole"] / total["sequences"] if "whole" in total else None,
+    )
 
 
-def evaluate_further(
-    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Devices, objective: Objective | None = None
-) -> dict[str, Score]:
-    """The results of a task's further tests in batches of `size` sequences, by name."""
-    found = {}
+def evaluate_further(step: Step, tests: Mapping[str, Evaluation]) -> dict[str, Score]:
+    """The results of a task's further tests, by name."""
+    found, size, seed = {}, step.training.batch, step.training.seed
     for name, (test, sequences) in tests.items():
-        places = test_places(sequences, size)
-        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric, objective)
+        found[name] = evaluate(step, shares(test, size, seed, numbered("test", 0, sequences, size), step.fabric))
     return found
 
 

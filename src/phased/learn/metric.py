@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
@@ -88,18 +89,16 @@ def scores_of_segments(answer: Tensor, batch: Batch, segment: Tensor) -> Scores:
     return Scores((~wrong).sum(), len(place), (~mistaken).sum())
 
 
-def mean(total: Tensor, labels: int, fabric: Devices) -> float:
-    """The mean over all labels of all processes."""
-    above, below = summed(total, labels, fabric)
-    if not below:
+def mean(total: float, labels: float) -> float:
+    """The mean over all labels."""
+    if not labels:
         raise ValueError(
             "at least one label must count in an epoch, got none: the masks of all its batches are False everywhere."
         )
-    return above / below
+    return total / labels
 
 
-def summed(above: Tensor, below: Tensor | int, fabric: Devices) -> tuple[float, float]:
-    """Both numbers, summed over all processes."""
-    parts = torch.stack([above, torch.as_tensor(below, dtype=above.dtype, device=above.device)])
-    first, second = fabric.summed(parts).tolist()
-    return first, second
+def summed(values: Mapping[str, Tensor | int], fabric: Devices) -> dict[str, float]:
+    """These numbers, each summed over all processes."""
+    parts = [torch.as_tensor(value, dtype=torch.float64, device=fabric.device) for value in values.values()]
+    return dict(zip(values, fabric.summed(torch.stack(parts)).tolist(), strict=True))

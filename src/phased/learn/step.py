@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from phased import openings, tracing
 from phased.learn.batch import Batch, Samples
-from phased.learn.feed import CastFree, NotCast, Part
+from phased.learn.feed import Part
 from phased.learn.metric import Objective, sum_of_losses
 
 if TYPE_CHECKING:
@@ -35,14 +35,16 @@ class Step:
     """Leaves the gradients of a batch in the parameters, clipped.
 
     Args:
-        module: the model, wrapped for mixed precision or several processes.
+        model: the model.
+        module: the same, wrapped for mixed precision or several processes.
         optimizer: of its parameters, wrapped likewise.
         training: the settings.
         fabric: the device or devices.
         objective: the loss; None for the usual one.
     """
 
-    module: Any
+    model: Any
+    module: nn.Module
     optimizer: Any
     training: Training
     fabric: Devices
@@ -58,19 +60,19 @@ class Step:
         objective: Objective | None = None,
     ) -> Self:
         """The step of a model, on its device."""
-        return cls(*fabric.setup(CastFree(model), optimizer), training, fabric, objective)
+        return cls(model, *fabric.setup(model, optimizer), training, fabric, objective)
 
     def __call__(self, share: Part) -> Tensor:
         """The sum of the losses of the batch."""
         batch, _, whole = share
         training, fabric = self.training, self.fabric
-        losses = sum_of_losses(self.module(NotCast(batch)), batch, self.objective, training.smoothing)
+        losses = sum_of_losses(self.module(batch), batch, self.objective, training.smoothing)
         # The gradients of all processes are averaged. Times their number, this is the gradient of the whole batch's mean loss.
         loss = losses * (fabric.world_size / max(1, whole))
-        penalty = self.module.model.penalty() if training.openness_cost else None
+        penalty = self.model.penalty() if training.openness_cost else None
         if penalty is not None:
             loss = loss + training.openness_cost * penalty
-        learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        learned = self.learned()
         for parameter in learned:
             parameter.grad = None
         # Backward in this thread: handing it to autograd's GPU thread and back costs more than a small step.
@@ -79,6 +81,10 @@ class Step:
         fabric.unscale(self.optimizer)
         clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
+
+    def learned(self) -> list[nn.Parameter]:
+        """The parameters that the optimiser changes."""
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
 @torch.no_grad()
@@ -152,8 +158,7 @@ class RecordedStep(Step):
             raise RuntimeError(
                 f"a training step of this model cannot be recorded as a CUDA graph: {why} ({str(cause).splitlines()[0]})"
             ) from error
-        learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        return Graph(graph, losses, [(parameter, parameter.grad) for parameter in learned])
+        return Graph(graph, losses, [(parameter, parameter.grad) for parameter in self.learned()])
 
 
 def release_generator(device: torch.device) -> None:

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
 
 from phased import files
-from phased.learn.average import Average, Best
 
 if TYPE_CHECKING:
     from phased.learn.device import Devices
@@ -46,15 +44,20 @@ class Score(NamedTuple):
 
 
 class Store:
-    """The checkpoint and the log of a training in a folder. The first process reads and writes, and broadcasts what it read."""
+    """The checkpoint and the log of a training in a folder. The first process reads and writes, and broadcasts what it read.
 
-    def __init__(self, folder: Path, identity: dict[str, Any], fabric: Devices) -> None:
-        self.folder, self.identity, self.fabric = folder, identity, fabric
+    Args:
+        folder: the folder; created if it does not exist.
+        identity: the settings by which a checkpoint is recognised as one of this training.
+        parts: everything that changes in training, by name: objects with `state_dict` and `load_state_dict`, as in torch.
+        fabric: the device or devices.
+    """
 
-    def resume(
-        self, model: nn.Module, optimizer: Any, epochs: int, average: Average | None = None, best: Best | None = None
-    ) -> list[Epoch]:
-        """Load model, optimiser, average and best epoch from the checkpoint, if there is one; returns its curve, else []."""
+    def __init__(self, folder: Path, identity: dict[str, Any], parts: Mapping[str, Any], fabric: Devices) -> None:
+        self.folder, self.identity, self.parts, self.fabric = folder, identity, parts, fabric
+
+    def resume(self, epochs: int) -> list[Epoch]:
+        """Load every part from the checkpoint, if there is one, and return its curve. Without a checkpoint return []."""
         state = None
         if self.fabric.is_global_zero:
             files.writable(self.folder)
@@ -67,52 +70,35 @@ class Store:
         curve = [Epoch(*point) for point in state["curve"]]
         if len(curve) > epochs:
             raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than epochs={epochs}. {CURE}")
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        if average is not None:
-            average.load(state["average"])  # there, since the setting `average` is part of the identity
-        if best is not None:
-            if "best" not in state:
-                raise ValueError(f"'{self.folder / CHECKPOINT}' is of a training without early stopping. {CURE}")
-            best.load(state["best"])
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
         self._write_log(curve)  # a process killed between checkpoint and log leaves the log one epoch short
         return curve
 
     def _compare(self, state: dict[str, Any]) -> None:
-        path = self.folder / CHECKPOINT
-        if missing := {"model", "optimizer", "curve", "identity"} - state.keys():
-            without = ", ".join(sorted(map(repr, missing)))
-            raise ValueError(f"'{path}' must be the checkpoint of a training, got one without {without}. {CURE}")
-        there = state["identity"]
+        """Raise a ValueError if a checkpoint is of another training, or lacks a part."""
+        path, there = self.folder / CHECKPOINT, state.get("identity", {})
         for name, here in self.identity.items():
             if there.get(name) != here:
                 one, other = first_difference(there.get(name), here)
                 raise ValueError(f"'{path}' is of another training: {name} is {one!r} there, {other!r} here. {CURE}")
+        if missing := {*self.parts, "curve"} - state.keys():
+            without = ", ".join(sorted(map(repr, missing)))
+            raise ValueError(f"'{path}' must be the checkpoint of this training, got one without {without}. {CURE}")
 
-    def make_room(self, model: nn.Module, average: Average | None = None) -> None:
+    def make_room(self) -> None:
         """Raise an OSError if two checkpoints, the old and the new, do not fit.
 
         Each has the weights, Adam's two averages of their size and, if there is one, the average of the parameters.
         """
         if self.fabric.is_global_zero:
-            size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-            files.writable(self.folder, room=2 * (3 if average is None else 4) * size)
+            size = sum(tensor.numel() * tensor.element_size() for tensor in self.parts["model"].state_dict().values())
+            files.writable(self.folder, room=2 * (4 if "average" in self.parts else 3) * size)
 
-    def keep(
-        self,
-        model: nn.Module,
-        optimizer: Any,
-        curve: Sequence[Epoch],
-        average: Average | None = None,
-        best: Best | None = None,
-    ) -> None:
+    def keep(self, curve: Sequence[Epoch]) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            if average is not None:
-                state["average"] = average.state()
-            if best is not None:
-                state["best"] = best.state()
+            state = {name: part.state_dict() for name, part in self.parts.items()}
             points = [tuple(epoch) for epoch in curve]
             save_checkpoint(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
             self._write_log(curve)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -69,6 +70,11 @@ def shades(colour: str, count: int) -> list[str]:
     lightest, darkest = (0.0, 0.5) if count == 2 else (-0.35, 0.6)
     steps = np.linspace(lightest, darkest, count)
     return [to_hex(base + abs(step) * (np.array(to_rgb("white" if step < 0 else INK)) - base)) for step in steps]
+
+
+def figure(height: float) -> Figure:
+    """Make an empty figure of the width of a page. The height is in inches."""
+    return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from phased.fusion import Timeline
 from phased.learn.average import Average
 from phased.learn.batch import Batch, Samples
 from phased.learn.device import one_device
-from phased.learn.feed import BatchNumber, Part, shared, shares, sizes
+from phased.learn.feed import Part, numbered, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
@@ -42,7 +42,7 @@ RUNS = {
     "adding": ("adding-exp6to8-phased-leak0.001-seed0", 0.05),
 }
 """The run of each task, and about the mean open ratio of its network after training."""
-DIGITS, LIPS = digits.base(), lips.improved(lips.base())
+DIGITS, LIPS = digits.BASE, lips.improved(lips.BASE)
 BEFORE = 20  # batches of digits, in the warm-up
 SECONDS, FRAMES = 3, 25  # of a clip, and a second
 
@@ -129,7 +129,7 @@ def with_ratio(row: Row, name: str) -> str:
 
 def recorded(cases: Cases) -> Iterator[Row]:
     """A row for each case that was also measured as CUDA graphs."""
-    return (row for row in each_case("a training step")(cases) if row.has(FIRST + RECORDED))
+    return (row for row in each_case("a training step")(cases) if FIRST + RECORDED in row.measured)
 
 
 @benchmark(
@@ -168,13 +168,13 @@ def epochs_of(network: Any, task: Any) -> Callable[[], None]:
 
     An epoch includes making the batches and the average of the parameters, and neither the test nor the checkpoint.
     """
-    settings = replace(DIGITS.training, train=task.visits)
+    settings = replace(DIGITS.training, train=task.visits("train"))
     contestant, epochs = Contestant(network.build(task, seed=0), settings), 0
 
     def train(batches: int | None = None) -> None:
         nonlocal epochs
         epochs += 1
-        places = [BatchNumber("train", epochs, number, size) for number, size in enumerate(sizes(settings.train, settings.batch))]
+        places = numbered("train", epochs, settings.train, settings.batch)
         made = shares(task, settings.batch, settings.seed, places, contestant.fabric)
         contestant.train(islice(made, batches), epochs)
 
@@ -196,7 +196,7 @@ def epoch_of_digits(recordings: int, rounds: int) -> dict[str, Any]:
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("an epoch"),
         {
             "an epoch of {recordings:,} recordings": lambda row: row.label,
             "time": lambda row: f"{row.median():.1f} s",
@@ -252,7 +252,7 @@ def step_of_clips(resolution: Resolution, clips: int, rounds: int) -> dict[str, 
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("a training step"),
         {
             "resolution": lambda row: row.case["case"],
             "a training step of {clips} clips": lambda row: row.label,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,10 @@ from phased_lab.bench.peers import steps, whole
 from phased_lab.bench.stream import pushed, ran
 from phased_lab.cli.run import bars, print_failed
 from phased_lab.paper import waves
-from phased_lab.paper.camera.digit import of_rings
-from phased_lab.report.html.demo import LABELS, PAGE, save_page
+from phased_lab.paper.saccades import of_rings
+from phased_lab.report.demo import LABELS, PAGE, save_page
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Events
-from phased_lab.runs.progress import Show
 from phased_lab.runs.run import Run, trained
 from phased_lab.runs.sweep import Summary, sweep
 
@@ -44,7 +42,7 @@ def demo(console: Console, out: Path) -> Summary:
     runs = waves.demo_runs()
     console.print(f"[bold]1. Three networks[/]: {escape(waves.QUESTION)}", highlight=False)
     with bars(console) as show:
-        summary = sweep(runs, results, JOBS, show=as_one(show, runs))
+        summary = sweep(runs, results, JOBS, show=show)
     print_failed(console, summary)
     if summary.failed:
         return summary
@@ -71,18 +69,6 @@ def demo(console: Console, out: Path) -> Summary:
     ):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     return summary
-
-
-def as_one(show: Show, runs: Sequence[Run]) -> Show:
-    """Show the epochs of all runs as one thing that is being done."""
-    ended, total = {run.name: 0 for run in runs}, sum(run.training.epochs for run in runs)
-
-    def of_all(what: str, done: int, _: int, news: str = "", /) -> None:
-        if what in ended:
-            ended[what] = done
-            show("all epochs", sum(ended.values()), total, news)
-
-    return of_all
 
 
 def layer(run: Run, results: Path) -> Any:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from phased.classifier import Classifier, Score
 from phased.cli.classify import Recordings
-from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.model_folder import check_free
 from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import Packed
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record
+from phased_lab.runs.run import state_of
 
 
 def pack(console: Console, name: str, results: Path, out: Path, test: Path | None, data: Path | None) -> None:
@@ -24,15 +24,12 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
     """
     check_free(out, [folder for folder in (results, test, data) if folder is not None])
     record = find(name, results)
-    path = results / record.experiment / record.name / CHECKPOINT
-    checkpoint = load_checkpoint(path)
-    if checkpoint is None or "model" not in checkpoint:
-        raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
+    state = state_of(record, results)
     make = discovery.experiment(record.experiment).pack
     if make is None:
         raise ValueError(f"there is no command that would use the network of '{name}'. Name a run of {' or '.join(packable())}.")
     with console.status("measuring"):
-        model: Packed = make(record, checkpoint["model"], "" if data is None else str(data))
+        model = make(record, state, "" if data is None else str(data))
         if test is not None:
             model = tested(console, model, test)
         model.save(out)
@@ -54,7 +51,7 @@ def find(name: str, results: Path) -> Record:
     return max(found, key=lambda record: record.date)
 
 
-def tested(console: Console, model: Packed, folder: Path) -> Classifier:
+def tested(console: Console, model: Any, folder: Path) -> Classifier:
     """The classifier with its accuracy on recordings of a camera, in one folder per class."""
     if not isinstance(model, Classifier):
         raise ValueError("--test takes recordings of a camera, for a network that classifies them. Leave it out.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import Parameter, signature
 from pathlib import Path
@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import Drawn, Experiment, Study, write
+from phased_lab.runs.descriptor import Experiment, Study, write
 from phased_lab.runs.progress import Show, shown
 from phased_lab.table import Table
 
@@ -41,16 +41,16 @@ class Experiments(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
-        return [*discovery.drawn(), *discovery.studies()]
+        return [*discovery.commands()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; an error with all names if there is none."""
-        if cmd_name in discovery.studies():
-            return of_study(discovery.studies()[cmd_name])
-        if cmd_name in discovery.drawn():
-            return of_drawing(discovery.drawn()[cmd_name])
-        known = ", ".join(map(repr, self.list_commands(ctx)))
-        raise typer.BadParameter(f"there is no experiment '{cmd_name}'. Choose one of {known}.", param_hint="NAME")
+        known = discovery.commands()
+        if cmd_name not in known:
+            names = ", ".join(map(repr, known))
+            raise typer.BadParameter(f"there is no experiment '{cmd_name}'. Choose one of {names}.", param_hint="NAME")
+        found = known[cmd_name]
+        return of_study(found) if isinstance(found, Study) else of_drawing(found)
 
 
 app = typer.Typer(cls=Experiments, add_completion=False, pretty_exceptions_show_locals=False)
@@ -63,10 +63,10 @@ def listed(context: typer.Context) -> None:
     Without a name, the experiments are listed. `phased run NAME --help` shows the options of one.
     """
     if context.invoked_subcommand is None:
+        experiments = discovery.experiments()
         rows = [
-            (name, experiment.number if name == experiment.name else "", about)
-            for experiment in discovery.experiments().values()
-            for name, about in discovery.commands(experiment).items()
+            (name, experiments[name].number if name in experiments else "", found.about)
+            for name, found in discovery.commands().items()
         ]
         ordered = sorted(rows, key=lambda row: not row[1])  # those of the paper first
         table = Table(("name", "paper", "what it does"), ordered).to_rich()
@@ -79,7 +79,7 @@ run = typer.main.get_command(app)
 
 
 def of_study(study: Study) -> Any:
-    """The command that trains the runs of a study; its own options follow those of all studies."""
+    """The command that trains the runs of a study that have no record yet. The study's own options are the last ones."""
 
     def train(
         scale: Scale = "paper",
@@ -91,59 +91,50 @@ def of_study(study: Study) -> Any:
         only: Only = "*",
         **options: str | None,
     ) -> None:
+        need("distributed", "lab")
+        from phased_lab.runs.sweep import runs_of, sweep
+
         given = {name: value for name, value in options.items() if value is not None}
-        sweep_study(study, (scale, range(seeds), only, given), out, (jobs, cluster, device))
+        console = Console()
+        with plain_errors(RESUMES), plain_warnings(console):
+            with bars(console) as show:
+                if study.experiment.prepare is not None:
+                    study.experiment.prepare(given)
+                runs = runs_of(study.name, scale, range(seeds), only, given)
+                summary = sweep(runs, writable(out), jobs, cluster, device, show)
+            print_summary(console, summary)
+        if summary.failed:
+            raise typer.Exit(1)
+        console.print(f"To see the results: phased report --results {out}", soft_wrap=True, markup=False, highlight=False)
 
     *common, more = signature(train, eval_str=True).parameters.values()
-    for name, option in study.options.items():
+    for name, option in study.experiment.options.items():
         words = {"metavar": "|".join(option.values) or "VALUE", "help": option.about}
         kind = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", **words)]
         common.append(more.replace(name=name, kind=Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     return command(name=study.name, help=f"{study.about[0].upper()}{study.about[1:]}.")(with_signature(train, common))
 
 
-def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
-    """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
-    need("distributed", "lab")
-    from phased_lab.runs.sweep import runs_of, sweep
-
-    console = Console()
-    with plain_errors(RESUMES), plain_warnings(console):
-        with bars(console) as show:
-            if study.experiment.prepare is not None:
-                study.experiment.prepare(which[-1])
-            summary = sweep(runs_of(study.name, *which), writable(out), *where, show)
-        print_summary(console, summary)
-    if summary.failed:
-        raise typer.Exit(1)
-    console.print(f"To see the results: phased report --results {out}", soft_wrap=True, markup=False, highlight=False)
-
-
 def of_drawing(experiment: Experiment) -> Any:
     """The command that draws an experiment without training."""
 
     def drawing(out: Pictures = Path("out"), animate: Animate = False) -> None:
-        draw(experiment, experiment.animate if animate else experiment.draw, out)
+        need("matplotlib", "lab")
+        make: Any = experiment.animate if animate else experiment.draw
+        console = Console()
+        with plain_errors():
+            folder = writable(out)
+            with console.status(f"{experiment.name}: computing"):
+                files, finding = write(make, folder)
+        console.print(f"[bold]{experiment.name}[/]  {escape(experiment.about)}", highlight=False)
+        console.print(finding, highlight=False, markup=False)
+        for file in files:
+            # Not wrapped, so that the path can be copied.
+            console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
     options = [*signature(drawing, eval_str=True).parameters.values()][: 1 + (experiment.animate is not None)]
     about = f"{experiment.about[0].upper()}{experiment.about[1:]}."
     return command(name=experiment.name, help=about)(with_signature(drawing, options))
-
-
-def draw(experiment: Experiment, make: Callable[[], Drawn] | None, out: Path) -> None:
-    """Compute an experiment without training; print its finding and the files it wrote."""
-    need("matplotlib", "lab")
-    assert make is not None
-    console = Console()
-    with plain_errors():
-        folder = writable(out)
-        with console.status(f"{experiment.name}: computing"):
-            files, finding = write(make, folder)
-    console.print(f"[bold]{experiment.name}[/]  {escape(experiment.about)}", highlight=False)
-    console.print(finding, highlight=False, markup=False)
-    for file in files:
-        # Not wrapped, so that the path can be copied.
-        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager

@@ -58,9 +58,7 @@ ADDING = Experiment(
     # The open ratio is fixed at 0.05: "the total number of updates remains approximately the same". The paper gives neither the
     # number of epochs nor the learning rate. At 1e-3, in a preliminary test, one of three seeds with the longest periods had not
     # converged after 100 epochs.
-    base=lambda: Run(
-        "adding", "exp(0,2)", "paper", Adding(), NetworkConfig(learn_ratio_on=False), Training(epochs=100, rate=2e-3)
-    ),
+    base=Run("adding", "exp(0,2)", "paper", Adding(), NetworkConfig(learn_ratio_on=False), Training(epochs=100, rate=2e-3)),
     quick={"training": {"epochs": 20}},
     models=(PHASED,),
     conditions={f"exp({low},{high})": Words(*[f"period exp U({low}, {high})"] * 2) for low, high in RANGES},

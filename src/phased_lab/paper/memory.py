@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phased import pictures
 from phased.cost import updates
 from phased.layer import PhasedLSTM
 from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
@@ -68,37 +69,31 @@ def run() -> Decay:
 
 def draw_memory(decay: Decay) -> Figure:
     """Eq. 11: what is left of a memory over time, in an LSTM and behind three time gates."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import StrMethodFormatter
-
-    from phased.pictures.annotate import end_labels
-    from phased.pictures.style import INK, UNITS, WIDTH
-
     time = np.arange(STEPS + 1)
-    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    figure: Figure = pictures.figure(3.0)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_xlim(1, STEPS)
     axes.set_ylim(0.0, 1.04)
-    axes.plot(time[1:], decay.lstm[1:], color=INK)
+    axes.plot(time[1:], decay.lstm[1:], color=pictures.INK)
     some = np.unique(np.geomspace(1, STEPS, 30).astype(int))
     axes.plot(
         time[some],
         decay.closed_form[some],
         "o",
-        color=INK,
+        color=pictures.INK,
         markersize=3.4,
         markerfacecolor="white",
         markeredgewidth=0.8,
         clip_on=False,
         zorder=3,
     )
-    for c, colour in zip(decay.phased.T, UNITS, strict=True):
+    for c, colour in zip(decay.phased.T, pictures.UNITS, strict=True):
         axes.plot(time[1:], c[1:], color=colour)
     ends = list(decay.phased[-1])
     names = [rf"$\tau$ = {tau:g} ms: {n} updates" for tau, n in zip(PERIODS, decay.updates, strict=True)]
     heading = rf"Phased LSTM, $r_{{on}}$ = {RATIO_ON:g}"
-    end_labels(axes, [*ends, max(ends) + 0.085], [*names, heading], [*UNITS, INK])
+    pictures.end_labels(axes, [*ends, max(ends) + 0.085], [*names, heading], [*pictures.UNITS, pictures.INK])
     halfway = int(np.argmax(decay.lstm < 0.6))
     axes.annotate(
         f"LSTM: {STEPS} updates\n" rf"circles: $(1-\epsilon)^n$, $\epsilon$ = {FORGOTTEN:g}",
@@ -109,7 +104,7 @@ def draw_memory(decay: Decay) -> Figure:
         va="top",
         linespacing=1.6,
     )
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("time (ms), one step every millisecond")
     axes.set_ylabel("memory left, $c_n / c_0$")
     axes.set_title("A memory fades with every update, and a closed gate makes none")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from phased import pictures
 from phased.gate import TimeGate
 from phased.init import LogUniform
 from phased.schedule import schedule as open_events
@@ -37,11 +38,7 @@ def openness(units: int = 110, steps: int = 400) -> Array:
 
 def draw_schedule(k: Array) -> Figure:
     """A mark for each open event, darker with more openness; the blank rest is not computed."""
-    from matplotlib.figure import Figure
-
-    from phased.pictures.style import WIDTH
-
-    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    figure: Figure = pictures.figure(2.8)
     axes = figure.subplots()
     image = np.where(k > 0, 0.35 + 0.65 * k, 0.0)
     axes.imshow(image, cmap="Reds", aspect="auto", origin="lower", interpolation="nearest", vmin=0.0, vmax=1.0)

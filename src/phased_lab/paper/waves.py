@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,18 +38,6 @@ SHORTEST, LONGEST = 1.0, 100.0  # ms: the range of all periods
 STREAM = 0x51E5  # identifies this task's random numbers
 
 
-class Waves(NamedTuple):
-    """Sums of sine waves: periods in ms and phases in radians, both (waves, B)."""
-
-    period: Array
-    phase: Array
-
-    def __call__(self, time: Array) -> Array:
-        """Their values at these times in ms, (T, B) -> (T, B)."""
-        value: Array = sum(np.sin(2 * np.pi * time / period + phase) for period, phase in zip(*self, strict=True))
-        return value
-
-
 @dataclass(frozen=True)
 class Sines:
     """The frequency task; y is 1 where every wave's period is in its target range. All times are in ms.
@@ -72,16 +60,21 @@ class Sines:
         """Half of the sequences are targets; each has its own period, phase, duration, start and times."""
         random = generator(STREAM, seed, split, epoch, index, size)
         wanted = random.permutation(np.arange(size) % 2 == 1)
-        waves = Waves(self.draw_periods(random, wanted), random.uniform(0.0, 2 * np.pi, (self.waves, size)))
+        periods, phases = self.draw_periods(random, wanted), random.uniform(0.0, 2 * np.pi, (self.waves, size))
         time, lengths = self.draw_times(random, size)
-        ranges = zip(waves.period, TARGETS, strict=False)
-        y = np.logical_and.reduce([(low <= period) & (period <= high) for period, (low, high) in ranges])
-        return padded(waves(time)[..., None], time, lengths, y.astype(np.int64))
+        values = np.sin(2 * np.pi * time / periods[:, None] + phases[:, None]).sum(0)
+        low, high = self.targets
+        y = ((low <= periods) & (periods <= high)).all(0)
+        return padded(values[..., None], time, lengths, y.astype(np.int64))
+
+    @property
+    def targets(self) -> Array:
+        """The ends of the target range of each wave's period: (2, waves, 1)."""
+        return np.array(TARGETS[: self.waves]).T[..., None]
 
     def draw_periods(self, random: np.random.Generator, wanted: NDArray[np.bool_]) -> Array:
         """The waves' periods, (waves, B): in the target ranges where wanted, elsewhere from the law of the other class."""
-        shape = (self.waves, len(wanted))
-        low, high = (np.array(ends)[: self.waves, None] for ends in zip(*TARGETS, strict=True))
+        shape, (low, high) = (self.waves, len(wanted)), self.targets
         inside = random.uniform(low, high, shape)
         if self.periods == "authors":
             others = np.exp(random.uniform(np.log(SHORTEST), np.log(LONGEST), shape))
@@ -159,7 +152,7 @@ FREQUENCY = Experiment(
     title="Frequency discrimination",
     place=30,
     # The settings of the paper's text.
-    base=lambda: Run("frequency", "asynchronous", "paper", Sines(), NetworkConfig(), Training(epochs=70)),
+    base=Run("frequency", "asynchronous", "paper", Sines(), NetworkConfig(), Training(epochs=70)),
     # About three minutes on two cores. Random times and the authors' waves show a difference between the networks in few
     # epochs. In the authors' code periods close to the target range are more frequent, and LSTMs are less accurate.
     quick={"task": {"periods": "authors"}, "training": {"epochs": 25}},
@@ -275,7 +268,7 @@ SUPERIMPOSED = Experiment(
     title="Two superimposed waves",
     place=41,
     # The settings of Figure 3 where the paper gives no others.
-    base=lambda: Run("superimposed", "superimposed", "paper", Sines(waves=2), NetworkConfig(), Training(epochs=300)),
+    base=Run("superimposed", "superimposed", "paper", Sines(waves=2), NetworkConfig(), Training(epochs=300)),
     quick={"training": {"epochs": 20}},  # enough to see which networks begin to learn
     options=PERIODS,
     choose=choose_both,

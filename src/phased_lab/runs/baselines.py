@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, distributed, nn
 
-from phased import check
 from phased.layer import PhasedRNN
 from phased.schedule import valid_steps
 
 Normalised = Literal["input", "term"]
-NORMALISED: tuple[str, ...] = get_args(Normalised)
 
 
 class Baseline(nn.Module):
@@ -29,9 +27,6 @@ class Baseline(nn.Module):
 
     def __init__(self, features: int, units: int, normalise: Normalised | None = None, time_unit: float = 1.0) -> None:
         super().__init__()
-        if normalise is not None:
-            check.choice("normalise", normalise, NORMALISED)
-        check.number("time_unit", time_unit, low=0.0, low_open=True)
         self.lstm = nn.LSTM(features + 1, units)
         self.norm = None if normalise is None else BatchNorm(features + 1 if normalise == "input" else 4 * units)
         if normalise == "term":  # the normalisation removes any constant, and has a bias of its own

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from phased.classifier import Classifier
+    from phased_lab.lipreader import LipReader
     from phased_lab.runs.record import Record
     from phased_lab.runs.run import Run
 
@@ -121,15 +123,6 @@ class Study:
     runs: Runs
     experiment: Experiment
 
-    @property
-    def options(self) -> Mapping[str, Option]:
-        """Its options."""
-        return self.experiment.options
-
-    def base(self, scale: str, options: Mapping[str, str]) -> Run:
-        """The run of a scale from which all others are made."""
-        return self.experiment.choose(self.experiment.at(scale).vary(study=self.name), options)
-
 
 class Drawn(NamedTuple):
     """Figures of an experiment without training, and its finding in one sentence.
@@ -148,14 +141,6 @@ class Events(NamedTuple):
     time: Array
 
 
-class Packed(Protocol):
-    """A trained network that can be written to a folder, for a command that uses it."""
-
-    def save(self, folder: Path) -> None:
-        """Write it."""
-        ...
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One figure, table or claim of the paper, or a question beyond it.
@@ -168,8 +153,7 @@ class Experiment:
     number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
     place: int = 100  # its order on the page and in lists, ascending
     about: str = ""  # a line for `phased run`; not used if there are studies
-    # The run from which the studies make theirs. A function, so that a list of studies and the page import no task or network.
-    base: Callable[[], Run] | None = None
+    base: Run | None = None  # the run at the paper's scale from which the studies make theirs
     quick: dict[str, Any] = field(default_factory=dict)  # its changes at the quick scale, as in `Run.vary`
     options: Mapping[str, Option] = field(default_factory=dict)  # of the studies
     choose: Callable[[Run, Mapping[str, str]], Run] = lambda run, options: run  # the run of a scale with these options
@@ -195,7 +179,7 @@ class Experiment:
     headings: str = "condition"  # what the headings of its rows name
     charts: Sequence[ChartName] = ("learning", "gates")
     # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
-    pack: Callable[[Record, Any, str], Packed] | None = None
+    pack: Callable[[Record, Any, str], Classifier | LipReader] | None = None
     curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     # Makes what the runs are listed from, if that takes long: `phased run` calls it with the options of the study.
@@ -216,7 +200,7 @@ class Experiment:
     def at(self, scale: str) -> Run:
         """The run of a scale, from which the studies make theirs."""
         assert self.base is not None
-        return self.base().vary(scale=scale, **(self.quick if scale == "quick" else {}))
+        return self.base.vary(scale=scale, **(self.quick if scale == "quick" else {}))
 
     @property
     def heading(self) -> str:

@@ -24,18 +24,11 @@ def experiment(name: str) -> Experiment:
     return experiments().get(name) or Experiment(name, name, models=(PHASED,))
 
 
+def commands() -> dict[str, Study | Experiment]:
+    """All studies, and the experiments without training, by the name that `phased run` accepts."""
+    return {each.name: each for experiment in experiments().values() for each in experiment.studies or (experiment,)}
+
+
 def studies() -> dict[str, Study]:
     """All studies by name."""
-    return {study.name: study for experiment in experiments().values() for study in experiment.studies}
-
-
-def drawn() -> dict[str, Experiment]:
-    """All experiments without training, by name: those with `draw`."""
-    return {experiment.name: experiment for experiment in experiments().values() if experiment.draw is not None}
-
-
-def commands(experiment: Experiment) -> dict[str, str]:
-    """The names that `phased run` accepts for this experiment, each with a line of help."""
-    if experiment.studies:
-        return {study.name: study.about for study in experiment.studies}
-    return {experiment.name: experiment.about}
+    return {name: found for name, found in commands().items() if isinstance(found, Study)}

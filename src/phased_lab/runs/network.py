@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
-from phased import check
 from phased.init import LogUniform
 from phased.layer import PhasedLSTM
 from phased.learn.model import Model, Readout
@@ -18,7 +17,6 @@ from phased_lab.runs.baselines import Baseline, Normalised
 
 ModelName = Literal["phased", "lstm", "bn-lstm"]
 FirstWeights = Literal["torch", "normal"]
-FIRST_WEIGHTS: tuple[str, ...] = get_args(FirstWeights)
 
 
 class Network:
@@ -29,9 +27,6 @@ class Network:
 
     applies: ClassVar[Mapping[str, tuple[str, ...]]]
     model: str
-
-    def __post_init__(self) -> None:
-        check.choice("model", self.model, list(self.applies))
 
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
@@ -74,10 +69,6 @@ class NetworkConfig(Network):
         "lstm": ("units", "weights", "time_unit"),
         "bn-lstm": ("units", "weights", "time_unit", "normalise"),
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.choice("weights", self.weights, FIRST_WEIGHTS)
 
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record; periods in words."""

@@ -7,7 +7,8 @@ import platform
 import re
 import shlex
 import time
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -17,7 +18,7 @@ import phased
 from phased import files
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
-from phased.learn.device import Devices, devices_of, make_fabric
+from phased.learn.device import OneDevice, devices_of, make_fabric
 from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
@@ -67,8 +68,8 @@ class Run:
     @property
     def default_settings(self) -> dict[str, Any]:
         """The settings with every field at its default, except the model."""
-        network = defaults(self.network, keep=("model",))
-        return settings_of(network, defaults(self.training), defaults(self.task))
+        network: Any = type(self.network)
+        return settings_of(network(model=self.network.model), Training(), type(self.task)())
 
     @property
     def command(self) -> str:
@@ -106,18 +107,10 @@ class Run:
 
 def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
     """Settings as JSON returns them: tuples are lists. A field of the task with the metadata {"setting": False} is left out."""
-    hidden = {each.name for each in fields(task) if not each.metadata.get("setting", True)} if is_dataclass(task) else set()
-    described = {"name": type(task).__name__, **{name: value for name, value in vars(task).items() if name not in hidden}}
+    shown = {each.name: getattr(task, each.name) for each in fields(task) if each.metadata.get("setting", True)}
+    described = {"name": type(task).__name__, **shown}
     settings: dict[str, Any] = json.loads(json.dumps({**network.settings(), **asdict(training), "task": described}))
     return settings
-
-
-def defaults(configuration: Any, keep: tuple[str, ...] = ()) -> Any:
-    """A dataclass with the default in every field that has one."""
-    if not is_dataclass(configuration) or isinstance(configuration, type):
-        return configuration
-    required = {each.name for each in fields(configuration) if each.default is each.default_factory is MISSING}
-    return type(configuration)(**{name: getattr(configuration, name) for name in (*keep, *required - {*keep})})
 
 
 def execute(
@@ -125,18 +118,16 @@ def execute(
     out: Path,
     device: str = "auto",
     progress: Progress | None = None,
-    workers: int | None = None,
-    fabric: Fabric | Devices | None = None,
+    fabric: Fabric | OneDevice | None = None,
 ) -> Record:
     """Train, or resume training, and write the record.
 
-    `fabric`, launched by the caller, replaces `device`. By default batches are prefetched only when training on a GPU: on a CPU
-    training itself uses the cores.
+    `fabric`, launched by the caller, replaces `device`. Batches are prefetched only when training on a GPU: on a CPU training
+    itself uses the cores.
     """
     fabric = fabric or make_fabric(device)
     model = run.build()
     before = gates(model)
-    workers = int(fabric.device.type == "cuda") if workers is None else workers
     trained = fit(
         run.task,
         model,
@@ -144,8 +135,8 @@ def execute(
         run.folder(out),
         fabric,
         progress,
-        workers,
-        objective=model.objective,
+        workers=int(fabric.device.type == "cuda"),
+        objective=getattr(model, "objective", None),
         recorded=records(model, fabric),
     )
     record = describe(run, trained, before, gates(model), fabric.device)
@@ -155,10 +146,10 @@ def execute(
     return record
 
 
-def records(model: Model, fabric: Fabric | Devices) -> bool:
+def records(model: Model, fabric: Fabric | OneDevice) -> bool:
     """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
     alone = fabric.device.type == "cuda" and fabric.world_size == 1
-    return alone and "mixed" not in devices_of(fabric).precision and model.recordable
+    return alone and "mixed" not in devices_of(fabric).precision and bool(getattr(model, "recordable", False))
 
 
 def gates(model: torch.nn.Module) -> Gates | None:
@@ -219,10 +210,16 @@ CURE = "Choose another folder, or move it away to run it again."
 
 def trained(run: Run, out: Path) -> Model:
     """The network of a run from its last checkpoint, in eval mode."""
-    state = load_checkpoint(run.folder(out) / CHECKPOINT)
-    if state is None or "model" not in state:
-        cure = f"Run it first: {run.command} --out {shlex.quote(str(out))}"
-        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. {cure}")
     model = run.build()
-    model.load_state_dict(state["model"])
+    model.load_state_dict(state_of(run, out))
     return model.eval()
+
+
+def state_of(run: Run | Record, out: Path) -> Mapping[str, torch.Tensor]:
+    """The state_dict of a run's network in its last checkpoint."""
+    path = out / run.experiment / run.name / CHECKPOINT
+    checkpoint = load_checkpoint(path)
+    if checkpoint is None or "model" not in checkpoint:
+        raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {run.command} --out {shlex.quote(str(out))}")
+    state: Mapping[str, torch.Tensor] = checkpoint["model"]
+    return state

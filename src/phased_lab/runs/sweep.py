@@ -65,9 +65,9 @@ def runs_of(
         raise ValueError("seeds must be at least one, got none.")
     study = known[name]
     for option, value in (options or {}).items():
-        if study.options[option].values:
-            check.choice(option, value, study.options[option].values)
-    base = study.base(scale, options or {})
+        if study.experiment.options[option].values:
+            check.choice(option, value, study.experiment.options[option].values)
+    base = study.experiment.choose(study.experiment.at(scale).vary(study=name), options or {})
     runs = [run for seed in seeds for run in study.runs(base.vary(training={"seed": seed}))]
     chosen = [run for run in runs if fnmatch(run.name, only)]
     if not chosen:

@@ -34,7 +34,7 @@ def recordings(tmp_path_factory) -> Path:
 
 def choices(name: str, recordings: Path) -> list[dict[str, str]]:
     """Options of a study that change its runs."""
-    options = discovery.studies()[name].options
+    options = discovery.studies()[name].experiment.options
     if "periods" in options:
         return [{}, *({"periods": value} for value in options["periods"].values)]
     if "recordings" in options:

@@ -1,18 +1,16 @@
 """The comparison of simulated recordings with real ones, its figures, and the calibration."""
 
-import sys
-
 import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+import typer
 
 from digits import few_recordings
 from phased.data.camera import simulate
 from phased.data.recordings import Recording, Recordings
 from phased.data.saccades import EVERY, X, Y
-from phased_lab.paper.camera import calibrate, camera, compare, data
-from phased_lab.paper.camera.compare import Comparison, Statistics
+from phased_lab.paper.camera import Comparison, Statistics, calibrate, camera, data, run
 from phased_lab.runs.descriptor import write
 
 mpl.use("agg")
@@ -73,7 +71,7 @@ def test_the_experiment_draws_its_figure_with_the_numbers_it_found(data_folder, 
     files, finding = write(camera.draw, tmp_path)
     assert {file.name for file in files} == {"camera.png", "camera.svg"}
     assert finding.startswith("16 recordings of the same digits: ")
-    found = compare.run()
+    found = run()
     words = " ".join((tmp_path / "camera.svg").read_text().split())
     assert f"correlation {found.of_events:.3f}" in words
     assert f"{found.real.last.mean():.1f} ± {found.real.last.std():.1f}" in words
@@ -97,10 +95,8 @@ def test_without_real_recordings_the_error_says_how_to_get_them(data_folder, mon
     monkeypatch.setenv("PHASED_DATA", str(data_folder / "elsewhere"))
     with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
         camera.draw()
-    monkeypatch.setattr(sys, "argv", ["calibrate"])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(typer.Exit):
         calibrate.main()
-    assert ended.value.code == 2
 
 
 def test_recordings_of_other_images_are_refused(data_folder):
@@ -131,10 +127,7 @@ def test_counts_are_the_events_of_each_bin_polarity_and_pixel():
 
 
 def test_a_fit_to_simulated_recordings_comes_closer_to_the_path_that_made_them(bars):
-    steps = []
-    pairs = data.Pairs(simulate(bars), bars)
-    found = calibrate.calibrate(pairs, steps=40, progress=lambda: steps.append(1))
-    assert len(steps) == 40
+    found = calibrate.calibrate(data.Pairs(simulate(bars), bars), steps=40)
     true = np.stack([X, Y], -1)
     before, after = (np.sqrt(np.mean((path - true) ** 2)) for path in (calibrate.first_path(), found.path))
     assert after < 0.6 * before

@@ -54,7 +54,7 @@ def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monk
     monkeypatch.delenv("PHASED_DATA", raising=False)  # otherwise clips might be prepared
     study = discovery.studies()[name]
     runs = {}
-    for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
+    for options in ({}, {"periods": "authors"}) if "periods" in study.experiment.options else ({},):
         try:
             runs |= {run.name: run for run in runs_of(name, "paper", range(5), options=options)}
         except FileNotFoundError:

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from phased.pictures.style import UNITS
-from phased_lab.paper import gate, memory, schedule_figure
-from phased_lab.paper.gate import figure as figure_2
-from phased_lab.paper.gate import moving
-from phased_lab.paper.gate.figure import RampTrace, draw_gate, run_ramp, run_rhythm
+from phased_lab.paper import gate, memory, moving_gates, schedule_figure
+from phased_lab.paper.gate import RampTrace, draw_gate, run_ramp, run_rhythm
 from phased_lab.runs.descriptor import write
 
 PICTURE = Path(__file__).parents[3] / "docs" / "img" / "gates.svg"
@@ -49,18 +47,18 @@ def test_the_cell_state_is_eq_8_with_the_input_as_proposal(ramp):
 
 def test_units_of_the_ramp_open_first_at_their_common_shift(ramp):
     first = ramp.time[np.argmax(ramp.openness > 0, axis=0)]
-    np.testing.assert_allclose(first, figure_2.SHIFT + ramp.time[1])
+    np.testing.assert_allclose(first, gate.SHIFT + ramp.time[1])
 
 
 def test_a_rhythm_repeats_after_its_period_and_is_open_for_ratio_on_of_it():
     rhythm = run_rhythm()
     interval = rhythm.time[1]
-    for tau, k in zip(figure_2.OWN_PERIODS, rhythm.openness.T, strict=True):
+    for tau, k in zip(gate.OWN_PERIODS, rhythm.openness.T, strict=True):
         period = round(tau / interval)
         np.testing.assert_allclose(k[period:], k[:-period], atol=1e-9)
         # The first instant of an open phase lies on the grid, and there k is still 0: one sample in a period may be missing.
-        assert np.sum(k[:period] > 1e-9) == pytest.approx(figure_2.WIDE * period, abs=1.01)
-        assert k.max() == pytest.approx(1.0, abs=2 * interval / (figure_2.WIDE * tau))
+        assert np.sum(k[:period] > 1e-9) == pytest.approx(gate.WIDE * period, abs=1.01)
+        assert k.max() == pytest.approx(1.0, abs=2 * interval / (gate.WIDE * tau))
 
 
 def test_figure_2_names_its_quantities_and_draws_the_cell_states_as_computed(ramp):
@@ -81,13 +79,13 @@ def test_drawing_leaves_matplotlibs_own_settings_alone(tmp_path):
 
 
 def test_the_moving_picture_shows_the_layers_own_values_and_repeats():
-    loop = moving.run()
+    loop = moving_gates.run()
     np.testing.assert_allclose(loop.states[0], loop.states[-1], atol=1e-3)
     np.testing.assert_array_equal(np.diff(loop.states, axis=0) != 0, loop.opened)
-    text = moving.draw(loop)
+    text = moving_gates.draw(loop)
     assert len(text.encode()) < 60_000
     dots = ElementTree.fromstring(text).findall(".//*[@class='dot']")
-    assert [float(dot.get("cx")) for dot in dots] == pytest.approx(moving.SCALE * loop.time, abs=0.05)
+    assert [float(dot.get("cx")) for dot in dots] == pytest.approx(moving_gates.SCALE * loop.time, abs=0.05)
     assert f"event 37 | updates {loop.opened.sum()} of 222 (7 %)" in text
     for unit in range(6):
         steps = text.partition(f"@keyframes unit{unit}")[2].partition("\n")[0].count("--state")
@@ -99,7 +97,7 @@ def test_the_moving_picture_shows_the_layers_own_values_and_repeats():
 @pytest.mark.skipif(not PICTURE.is_file(), reason="source packages have no docs")
 def test_the_pages_have_this_picture():
     kept = PICTURE.read_text(encoding="utf-8")
-    made = moving.draw(moving.run())
+    made = moving_gates.draw(moving_gates.run())
     assert re.sub(r"[-.\d]+", "", kept) == re.sub(r"[-.\d]+", "", made), "phased run gate --animate --out docs/img"
 
 

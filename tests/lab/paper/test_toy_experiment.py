@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import phased_lab.paper
 from phased.cli.app import app
-from phased_lab.report import markdown
+from phased_lab import docs_tables
 from phased_lab.report.seeds import groups, main
 from phased_lab.runs import discovery, sweep
 from phased_lab.runs.folder import read
@@ -113,7 +113,7 @@ def test_the_page_and_the_tables_have_the_toy_in_its_own_words_and_numbers(toy):
         assert expected in page, "in its charts"
     assert all(f'id="{key}-{chart}"' in page for key in ("toy", "toy-quick") for chart in DRAWN)
     assert page.index("Signs of numbers") < page.index("Frequency discrimination"), "in the order of their places"
-    tables = markdown.tables(toy.results)
+    tables = docs_tables.of_runs(toy.results)
     found = [group for group in groups(read(toy.results).records) if group.scale == "paper"]
     lines = tables["toy"].splitlines()[2:] + tables["beyond toy"].splitlines()[2:]
     assert (len(found), len(main(found)), len(lines)) == (9, 8, 9)

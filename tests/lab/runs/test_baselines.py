@@ -126,13 +126,6 @@ def test_the_call_and_the_shapes_are_those_of_a_phased_lstm(normalise):
     assert final.shape == h.shape
 
 
-def test_settings_without_meaning_are_named():
-    with pytest.raises(ValueError, match="normalise must be one of 'input', 'term', got 'output'"):
-        Baseline(1, 3, "output")
-    with pytest.raises(ValueError, match="time_unit must be in"):
-        Baseline(1, 3, time_unit=0.0)
-
-
 def test_a_sequence_without_samples_is_answered_from_the_initial_state_whatever_its_padding_is():
     rnn = Baseline(2, 3)
     x, time = torch.randn(4, 2, 2), torch.rand(4, 2, dtype=torch.float64)

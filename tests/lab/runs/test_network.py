@@ -51,8 +51,3 @@ def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(mode
     assert (bias[110:] == 0).all()
     if model == "phased":
         assert (rnn.get_parameter("ratio_on_l0") == 0.05).all()
-
-
-def test_another_network_is_named():
-    with pytest.raises(ValueError, match="model must be one of 'phased', 'lstm', 'bn-lstm', got 'gru'"):
-        NetworkConfig("gru")

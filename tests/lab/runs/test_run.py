@@ -32,7 +32,7 @@ def test_a_run_has_its_own_name_and_place_and_a_command_that_makes_it_again(scal
     by_name: dict[str, dict] = {}
     for name, study in STUDIES.items():
         by_place: dict[tuple, dict] = {}
-        for chosen in [{}] + [{option: value} for option, about in study.options.items() for value in about.values]:
+        for chosen in [{}] + [{option: value} for option, about in study.experiment.options.items() for value in about.values]:
             for run in runs_of(name, scale, (0, 3), options=chosen):
                 assert re.fullmatch(r"[A-Za-z0-9.-]+", run.name)
                 assert by_name.setdefault(run.name, run.settings) == run.settings
@@ -42,7 +42,7 @@ def test_a_run_has_its_own_name_and_place_and_a_command_that_makes_it_again(scal
                 words = run.command.split()
                 assert words[:3] == ["phased", "run", name]
                 given = dict(zip(words[3::2], words[4::2], strict=True))
-                spelled = {option: f"--{option.replace('_', '-')}" for option in study.options}
+                spelled = {option: f"--{option.replace('_', '-')}" for option in study.experiment.options}
                 options = {option: given[word] for option, word in spelled.items() if word in given}
                 again = runs_of(name, given["--scale"], [int(given["--seeds"]) - 1], given["--only"], options)
                 assert again == [run]
@@ -97,7 +97,7 @@ def test_a_result_is_one_line_that_says_everything_and_the_trained_network_can_b
 
 
 def test_a_run_without_a_checkpoint_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no checkpoint of 'tiny-asynchronous-phased-leak0.5-seed0-quick'"):
+    with pytest.raises(FileNotFoundError, match=r"there is no checkpoint '.*tiny-asynchronous-phased-leak0.5-seed0-quick/"):
         trained(tiny_run(leak=0.5), tmp_path)
 
 

@@ -10,15 +10,19 @@ prints what belongs into `phased.data.saccades` and `phased.data.camera.Camera`.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
+import typer
+from rich.progress import track
 from torch import Tensor, nn
 from torch.nn import functional
 
+from phased.cli.errors import plain_errors
 from phased.data.camera import Camera
 from phased.data.recordings import NMNIST, Recordings
 from phased.data.saccades import END, EVERY, LEGS, X, Y
@@ -98,14 +102,14 @@ class Estimate:
     loss: float
 
 
-def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[[], object] | None = None) -> Estimate:
+def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, shown: Callable[[range], Iterable[int]] = iter) -> Estimate:
     """Maximise the likelihood of recordings given their images.
 
     Args:
         pairs: the recordings and their images.
         steps: of the optimiser, with 12 recordings each.
         seed: of the order in which it sees the recordings.
-        progress: called after every step.
+        shown: shows the progress of an iteration.
 
     Returns:
         The estimates. The thresholds are those of a pixel without a refractory time, larger than those of `Camera`.
@@ -120,7 +124,7 @@ def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[
     schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(each, steps) for each in optimisers]
     draws = torch.Generator().manual_seed(seed)
     losses = []
-    for _ in range(steps):
+    for _ in shown(range(steps)):
         which = torch.randperm(len(images), generator=draws)[:BATCH]
         rate = rates(which, images[which])
         loss = functional.poisson_nll_loss(rate, counted[which].float(), log_input=False, reduction="sum") / len(which)
@@ -134,8 +138,6 @@ def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[
         for schedule in schedules:
             schedule.step()
         losses.append(loss.item())
-        if progress is not None:
-            progress()
     return estimate(rates, float(np.mean(losses[-max(1, steps // 10) :])))
 
 
@@ -182,24 +184,15 @@ def words(found: Estimate) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """The command."""
-    from rich.progress import track
-
-    options = argparse.ArgumentParser(
-        prog="python -m phased_lab.paper.camera.calibrate", description=(__doc__ or "").split("\n")[0]
-    )
-    options.add_argument("--recordings", type=int, default=180, help="How many of the training set.")
-    options.add_argument("--steps", type=int, default=600, help="Steps of the optimiser.")
-    chosen = options.parse_args()
-    try:
-        pairs = load(chosen.recordings, ("train",), seed=0)
-    except (OSError, ValueError) as error:
-        options.error(str(error))
-    bar = iter(track(range(chosen.steps), "Fitting"))
-    next(bar)  # starts the bar
-    print(words(calibrate(pairs, chosen.steps, progress=lambda: next(bar, None))))
+def main(
+    recordings: Annotated[int, typer.Option(help="How many of the training set.")] = 180,
+    steps: Annotated[int, typer.Option(help="Steps of the optimiser.")] = 600,
+) -> None:
+    """Estimate how the camera of N-MNIST moved and what it saw, from real recordings and the digits they show."""
+    with plain_errors():
+        pairs = load(recordings, ("train",), seed=0)
+        print(words(calibrate(pairs, steps, shown=partial(track, description="Fitting"))))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Packed, Printed, Row, Words
+from phased.learn.loop import Training
+from phased_lab.paper.lipreading import data
+from phased_lab.paper.lipreading.network import LipNetwork
+from phased_lab.paper.lipreading.pack import SENSED, reader_of
+from phased_lab.paper.lipreading.task import Sentences
+from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Printed, Row, Words
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import Run
-
-if TYPE_CHECKING:
-    from phased_lab.paper.lipreading.task import Sentences
 
 OPTIONS = {"data": Option("The folder of GRID, or of its prepared clips. Default: PHASED_DATA.")}
 DURATION = 3000.0  # ms of a clip
 HEARD = {name: Printed(0.98, above=True) for name in ("phased", "bn-lstm", "lstm")}  # the paper: "greater than 98%"
-SENSES = {"video": "video alone", "audio": "sound alone", "both": "video and sound"}
 CONDITIONS = {"high": Words("high resolution", "high"), "low": Words("low resolution", "low")}
 
 
@@ -27,7 +28,7 @@ def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
     """Words and whole sentences by what is present, under one condition; of another study than the paper's figure."""
     heading = f"{CONDITIONS[condition].full}{what}"
     found = []
-    for sense, words in SENSES.items():
+    for sense, words in SENSED.items():
         paper = {"phased": Printed(0.8115)} if sense == "video" else HEARD
         row = Row(f"words, {words}", heading, evaluation=sense, condition=condition, study=study)
         found += [row if study else replace(row, paper=paper), replace(row, label=f"sentences, {words}", quantity="whole")]
@@ -36,17 +37,8 @@ def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
 
 def prepare(options: Mapping[str, str]) -> None:
     """Prepare GRID's clips, if there are any: their number is among the settings of a run."""
-    from phased_lab.paper.lipreading import data
-
     with suppress(FileNotFoundError):
         data.prepared_folder(options.get("data", ""))
-
-
-def packed(record: Record, state: Any, folder: str) -> Packed:
-    """The lip reader of a run, whose clips are in a folder; "" for PHASED_DATA."""
-    from phased_lab.paper.lipreading.pack import reader_of
-
-    return reader_of(record, state, folder)
 
 
 def clock(record: Record) -> Clock:
@@ -60,19 +52,9 @@ def merged(record: Record) -> slice:
     return slice(sum(record.settings["units"][:2]), None)
 
 
-def base() -> Run:
-    """Settings as far as the paper says.
-
-    It gives neither the learning rate, the number of epochs nor the open ratio. These are Adam's usual rate, and the ratio of the
-    paper's other networks.
-    """
-    from phased.learn.loop import Training
-    from phased_lab.paper.lipreading.network import LipNetwork
-    from phased_lab.paper.lipreading.task import Sentences
-
-    return Run("lipreading", "high", "paper", Sentences(), LipNetwork(), Training(epochs=100, batch=64))
-
-
+# Settings as far as the paper says. It gives neither the learning rate, the number of epochs nor the open ratio. These are Adam's
+# usual rate, and the ratio of the paper's other networks.
+BASE = Run("lipreading", "high", "paper", Sentences(), LipNetwork(), Training(epochs=100, batch=64))
 # A few minutes on two cores: a tenth of the clips, smaller layers, and the low resolution alone.
 QUICK = {
     "task": {"most": 180},
@@ -121,9 +103,7 @@ def counted(task: Sentences) -> Sentences:
 
     Where there are none it keeps its own, so that runs can be listed.
     """
-    from phased_lab.paper.lipreading import data
-
-    parts = data.there(task.source)
+    parts = data.there(task.folder, task.split, task.most)
     if parts is None:
         usual = (task.most * 9 // 10, task.most - task.most * 9 // 10)
         return replace(task, clips=usual) if task.most else task
@@ -140,7 +120,7 @@ LIPREADING = Experiment(
     number="Fig. 6",
     title="Lip reading with two sensors of different rates",
     place=60,
-    base=base,
+    base=BASE,
     quick=QUICK,
     options=OPTIONS,
     choose=choose,
@@ -160,7 +140,7 @@ LIPREADING = Experiment(
     charts=("loss", "learning", "gates"),
     curves_of=("lipreading-normalised",),
     prepare=prepare,
-    pack=packed,
+    pack=reader_of,
     clock=clock,
     units=merged,
 )

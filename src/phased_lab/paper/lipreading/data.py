@@ -15,23 +15,6 @@ from phased_lab.lipreader.network import Scaling
 from phased_lab.runs.progress import progress
 
 
-@dataclass(frozen=True)
-class Source:
-    """Which clips, and at which rate.
-
-    Args:
-        folder: GRID, or the folder that `prepare` made of it; "" for PHASED_DATA.
-        rate: rows of MFCCs a second, 100 or 25.
-        seed: of the split into train and test.
-        most: the number of clips, the first ones of every speaker by name; 0 for all.
-    """
-
-    folder: str = ""
-    rate: int = 100
-    seed: int = 0
-    most: int = 0
-
-
 @dataclass(frozen=True, eq=False)
 class Loaded:
     """Clips in memory, which of them are for training and for testing, and the scaling of their sound."""
@@ -44,48 +27,47 @@ class Loaded:
 
 
 def prepared_folder(folder: str = "") -> Path:
-    """The folder with prepared clips; GRID's own clips are prepared first, if they are not."""
+    """The folder with prepared clips: it, or GRID, whose clips are prepared first, if they are not; "" for PHASED_DATA."""
     found = prepared(folder or None)
     return found or prepare(find_grid(folder or None), progress=progress("preparing clips")).folder
 
 
-def load(source: Source) -> Loaded:
-    """The clips of a source; they are read once per process."""
-    return _loaded(source, prepared_folder(source.folder))
-
-
 @lru_cache(maxsize=1)
-def _loaded(source: Source, folder: Path) -> Loaded:
-    parts = divided(source, folder)
-    clips = load_clips(folder, (*parts.train, *parts.test), rate=source.rate)
+def load(folder: Path, rate: int = 100, seed: int = 0, most: int = 0) -> Loaded:
+    """The clips of a prepared folder, with `rate` rows of MFCCs a second; they are read once per process."""
+    parts = divided(folder, seed, most)
+    clips = load_clips(folder, (*parts.train, *parts.test), rate=rate)
     train, test = clips.rows(parts.train), clips.rows(parts.test)
     return Loaded(clips, train, test, parts, Scaling.of(clips, train))
 
 
-def divided(source: Source, folder: Path) -> Split:
-    """The clips for training and for testing; damaged ones are in neither part."""
+def divided(folder: Path, seed: int = 0, most: int = 0) -> Split:
+    """The clips for training and for testing, divided by the seed; damaged ones are in neither part.
+
+    They are at most `most`, the first ones of every speaker by name, or all if it is 0.
+    """
     whole = [name for name, jump in store.read_list(folder).jump.items() if jump < DAMAGED]
     speakers = sorted({name.partition("/")[0] for name in whole})
     names: list[str] = []
     for number, speaker in enumerate(speakers):
         own = [name for name in whole if name.startswith(f"{speaker}/")]
-        names += own[: source.most // len(speakers) + (number < source.most % len(speakers))] if source.most else own
-    return split(names, source.seed)
+        names += own[: most // len(speakers) + (number < most % len(speakers))] if most else own
+    return split(names, seed)
 
 
-def there(source: Source) -> Split | None:
+def there(folder: str = "", seed: int = 0, most: int = 0) -> Split | None:
     """The names of the clips for training and for testing; None where no clips are prepared. Nothing is prepared.
 
     Raises:
         FileNotFoundError: a folder was named that has neither prepared clips nor GRID.
     """
     try:
-        found = prepared(source.folder or None)
+        found = prepared(folder or None)
     except FileNotFoundError:
-        if source.folder:
+        if folder:
             raise
         return None
-    return divided(source, found) if found else None
+    return divided(found, seed, most) if found else None
 
 
 def identity(parts: Split) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from phased.cost import updates
 from phased.fusion import Fusion, hold, open_at_samples
 from phased.init import Uniform
 from phased.layer import PhasedLSTM
@@ -118,14 +117,8 @@ class WordsNormalised(Words):
     """The same with layers whose input is normalised."""
 
     def updates(self, batch: Batch) -> Updates | None:
-        """As of the network without normalisation, which has the same gates."""
-        streams, merged = self.samples(batch), cast("Any", self.fusion.merged)
-        timeline = self.fusion.timeline(streams, steps=len(batch.y))
-        sensors: dict[str, Any] = dict(self.fusion.sensors.items())
-        counts = [updates(layer.layer, streams[name].time, streams[name].lengths) for name, layer in sensors.items()]
-        counts += [updates(each.layer, timeline.time, timeline.lengths) for each in (merged.lower, merged.upper)]
-        units = sum(count.shape[-1] for count in counts)
-        return Updates(torch.stack([count.sum() for count in counts]).sum(), timeline.lengths.sum() * units)
+        """The updates of the network without normalisation, which has the same gates."""
+        return self.folded().updates(batch)
 
     def folded(self) -> Words:
         """The network of a lip reader that computes what this one computes in eval, without normalising inputs of layers."""

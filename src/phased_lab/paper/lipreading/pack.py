@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from phased_lab.clips import Clip, store
-from phased_lab.clips.decoding import SENSES, Sense
+from phased_lab.clips.decoding import Sense
 from phased_lab.lipreader import About, Config, LipReader, Timing
 from phased_lab.lipreader.grammar import at_found_times
 from phased_lab.paper.lipreading import data
@@ -19,6 +19,7 @@ from phased_lab.paper.lipreading.task import RATES, Sentences
 from phased_lab.runs.record import Record
 
 CALIBRATED = 150  # training clips on which the score of silence and the weight of outputs are chosen
+SENSED: dict[Sense, str] = {"video": "video alone", "audio": "sound alone", "both": "video and sound"}
 SILENCES, WEIGHTS = (-0.25, -0.5, -1.0, -1.5, -2.5), (0.05, 0.1, 0.2, 0.4)
 
 
@@ -88,13 +89,12 @@ def calibrated(reader: LipReader, clips: Sequence[Clip]) -> Timing:
 
 def scores(reader: LipReader, clips: Sequence[Clip]) -> dict[str, float]:
     """The share of words that are right, by what is sensed and whether the times of words are known."""
-    words: dict[Sense, str] = {"video": "video alone", "audio": "sound alone", "both": "video and sound"}
     found = {}
-    for sense in SENSES:
+    for sense, sensed in SENSED.items():
         for known, about in ((True, "times of words known"), (False, "times of words found")):
             given = [clip if known else clip._replace(sentence=None) for clip in clips]
             right = [right_words(reader.read(clip, sense).words, truth) for clip, truth in zip(given, clips, strict=True)]
-            found[f"words, {words[sense]}, {about}"] = float(np.sum(right)) / (6 * len(clips))
+            found[f"words, {sensed}, {about}"] = float(np.sum(right)) / (6 * len(clips))
     return found
 
 

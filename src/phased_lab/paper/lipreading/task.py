@@ -19,7 +19,7 @@ from phased_lab.clips import WORDS, Clips
 from phased_lab.clips.decoding import SENSES, Sense
 from phased_lab.lipreader.network import standardised
 from phased_lab.paper.lipreading import data
-from phased_lab.paper.lipreading.data import Loaded, Source
+from phased_lab.paper.lipreading.data import Loaded
 from phased_lab.paper.on_device import Loadable, OnDevice
 
 Resolution = Literal["high", "low"]
@@ -52,7 +52,7 @@ class Sentences(Loadable):
             a clip is shown.
         noise: standard deviation of random numbers that are added to their standardised MFCCs.
         sense: what is present in the test.
-        folder: where the clips are; see `Source`. Not a setting of a run.
+        folder: where the clips are; see `data.prepared_folder`. Not a setting of a run.
     """
 
     resolution: Resolution = "high"
@@ -72,14 +72,9 @@ class Sentences(Loadable):
     folder: str = field(default="", repr=False, metadata={"setting": False})
     classes: ClassVar[int] = len(WORDS)
 
-    @property
-    def source(self) -> Source:
-        """The clips."""
-        return Source(self.folder, RATES[self.resolution], self.split, self.most)
-
     def load(self) -> Loaded:
         """The clips in memory; a ValueError if they are not as many as the settings say."""
-        loaded = data.load(self.source)
+        loaded = data.load(data.prepared_folder(self.folder), RATES[self.resolution], self.split, self.most)
         found, names = (len(loaded.train), len(loaded.test)), data.identity(loaded.parts)
         if found != tuple(self.clips):
             raise ValueError(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from phased.classifier.encoder import EventEmbedding
+from phased.classifier import EventEmbedding
 from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples

@@ -30,8 +30,10 @@ TESTED_ON = {
 """What the names of its tests mean."""
 
 
-def classifier_of(record: Record, state: Mapping[str, Tensor]) -> Classifier:
-    """The classifier of a run, with its scores."""
+def classifier_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> Classifier:
+    """The classifier of a run, with its scores. It needs no folder of recordings."""
+    if folder:
+        raise ValueError("--data is for networks that need the data of their run again, and this one does not. Leave it out.")
     return Classifier.of(network(state), about=about(record))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +21,6 @@ from phased_lab.paper.on_device import Loadable, OnDevice
 
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
 KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
-LATER = ("real", "most")  # settings that there were not from the beginning
 STREAM = 0x313  # identifies this task's random numbers
 
 
@@ -47,8 +46,9 @@ class Digits(Loadable):
         bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
         jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
         real: digest of the real recordings in `folder`, so that results of others are not taken for these; "" for PHASED_DATA's.
-        folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
+        folder: real recordings; see `Source`. Neither this nor the next two are settings of a run.
         skip_bad: leave damaged files out.
+        tested: the recordings of a further test, which has no recordings to train on.
     """
 
     recordings: str = "simulated"
@@ -66,12 +66,8 @@ class Digits(Loadable):
     real: str = ""
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+    tested: tuple[Source, ...] = field(default=(), repr=False, metadata={"setting": False})
     classes: ClassVar[int] = 10
-
-    def __repr__(self) -> str:
-        """The settings. Empty ones of LATER are left out, so that checkpoints from before they were settings are recognised."""
-        shown = [each.name for each in fields(self) if each.repr and (each.name not in LATER or getattr(self, each.name))]
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def source(self, kind: data.Kind, split: Split) -> Source:
         """Where recordings of a kind and split come from."""
@@ -79,8 +75,11 @@ class Digits(Loadable):
             return Source("simulated", split, images=self.images[SPLITS.index(split)])
         return Source("real", split, folder=self.folder, skip_bad=self.skip_bad)
 
-    def training_sources(self) -> list[tuple[Source, int]]:
-        """Where the training recordings come from, and how often an epoch visits each."""
+    def sources(self, split: Split) -> list[tuple[Source, int]]:
+        """Where the recordings of a split come from, and how often an epoch visits each."""
+        if split == "test":
+            own = self.source("real" if self.recordings == "real" else "simulated", "test")
+            return [(source, 1) for source in self.tested or (own,)]
         found: list[tuple[Source, int]] = []
         if self.recordings != "real":
             found.append((self.source("simulated", "train"), 1))
@@ -94,48 +93,24 @@ class Digits(Loadable):
         wanted = self.images[0] * self.share / (1 - self.share)
         return max(1, round(wanted / max(1, data.count(self.source("real", "train")))))
 
-    def test(self) -> TestRecordings:
-        """The test of every epoch."""
-        return TestRecordings((self.source("real" if self.recordings == "real" else "simulated", "test"),), self.keep)
-
-    @property
-    def visits(self) -> int:
-        """The number of training recordings that an epoch visits; files of real recordings are counted."""
-        return sum(times * data.count(source) for source, times in self.training_sources())
+    def visits(self, split: Split) -> int:
+        """The number of recordings that an epoch visits; files of real recordings are counted."""
+        return sum(times * data.count(source) for source, times in self.sources(split))
 
     def to(self, device: torch.device, size: int) -> RecordingsOnDevice:
         """The task with its recordings on a device, for batches of `size` recordings."""
-        test = [(source, 1) for source in self.test().sources]
-        return RecordingsOnDevice(self, {"train": self.training_sources(), "test": test}, device, size)
+        return RecordingsOnDevice(self, device, size)
 
     def evaluations(self) -> Mapping[str, Evaluation]:
         """Tests with fewer and with more events, and on real recordings, if there are any that were not trained on."""
-        found = {f"rho {keep:g}": replace(self.test(), keep=keep) for keep in KEEPS}
+        own = tuple(source for source, _ in self.sources("test"))
+        found = {f"rho {keep:g}": replace(self, keep=keep, tested=own) for keep in KEEPS}
         if self.recordings != "real" and data.has_real(self.folder):
             real = self.source("real", "test")
-            found |= {f"real, rho {keep:g}": TestRecordings((real,), keep) for keep in KEEPS}
+            found |= {f"real, rho {keep:g}": replace(self, keep=keep, tested=(real,)) for keep in KEEPS}
             if self.recordings == "simulated" and data.has_real(self.folder, "train"):
-                found["all real, rho 1"] = TestRecordings((self.source("real", "train"), real))
-        return {name: Evaluation(test, test.sequences) for name, test in found.items()}
-
-
-@dataclass(frozen=True)
-class TestRecordings(Loadable):
-    """All recordings of some sources in their order, with the same events kept in every call."""
-
-    __test__ = False  # pytest would collect a class of this name
-
-    sources: tuple[Source, ...]
-    keep: float = 1.0
-
-    @property
-    def sequences(self) -> int:
-        """The number of recordings."""
-        return sum(map(data.count, self.sources))
-
-    def to(self, device: torch.device, size: int) -> RecordingsOnDevice:
-        """The test with its recordings on a device, for batches of `size` recordings."""
-        return RecordingsOnDevice(self, {"test": [(source, 1) for source in self.sources]}, device, size)
+                found["all real, rho 1"] = replace(self, keep=1.0, tested=(self.source("real", "train"), real))
+        return {name: Evaluation(test, test.visits("test")) for name, test in found.items()}
 
 
 class Held(NamedTuple):
@@ -147,24 +122,20 @@ class Held(NamedTuple):
 
 
 class RecordingsOnDevice(OnDevice):
-    """`Digits` or `TestRecordings` on a device; `sources` are those of each split, and how often an epoch visits each."""
+    """`Digits` on a device, with its recordings."""
 
-    def __init__(
-        self,
-        task: Digits | TestRecordings,
-        sources: Mapping[Split, Sequence[tuple[Source, int]]],
-        device: torch.device,
-        size: int,
-    ) -> None:
-        self.task: Any = task
+    def __init__(self, task: Digits, device: torch.device, size: int) -> None:
+        self.task = task
         self.held: dict[str, Held] = {}
         rows: dict[str, Tensor] = {}
-        for split, of in sources.items():
-            parts = [data.load(source, device) for source, _ in of]
+        splits: Sequence[Split] = ("test",) if task.tested else SPLITS
+        for split in splits:
+            sources, repeats = zip(*task.sources(split), strict=True)
+            parts = [data.load(source, device) for source in sources]
             whole = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
             self.held[split] = Held(whole, whole.offset.diff().cpu(), whole.label.cpu())
             numbers = torch.split(torch.arange(len(whole)), [len(part) for part in parts])
-            rows[split] = torch.cat([own for own, (_, times) in zip(numbers, of, strict=True) for _ in range(times)])
+            rows[split] = torch.cat([own.repeat(times) for own, times in zip(numbers, repeats, strict=True)])
         super().__init__(STREAM, rows, device, size)
 
     def key(self, seed: int, split: Split, epoch: int) -> tuple[int, ...]:
@@ -174,14 +145,14 @@ class RecordingsOnDevice(OnDevice):
     def gather(self, split: Split, rows: Tensor) -> Batch:
         """These recordings, changed if they are for training."""
         recordings, counts, labels = self.held[split]
-        changes = self.changes(counts[rows]) if split == "train" else Changes(float(self.task.keep))
+        changes = self.changes(counts[rows]) if split == "train" else Changes(self.task.keep)
         samples = gather(recordings, rows, counts, changes, self.random)
         return Batch.of(*samples, y=labels[rows].to(self.device, non_blocking=True))
 
     def changes(self, counts: Tensor) -> Changes:
         """What is drawn for each training recording, given the numbers of their events, (B,)."""
         task, size = self.task, len(counts)
-        changes = Changes(float(task.keep))
+        changes = Changes(task.keep)
         if task.spread:
             changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
         if task.most:

@@ -9,7 +9,6 @@ import torch
 from phased.fusion import Timeline
 from phased_lab.lipreader.network import standardised
 from phased_lab.paper.lipreading import LIPREADING, counted, data
-from phased_lab.paper.lipreading.data import Source
 from phased_lab.paper.lipreading.task import Changes, Sentences, labels, pictures_of
 from phased_lab.runs.sweep import runs_of
 
@@ -22,14 +21,14 @@ def task(clips) -> Sentences:
 
 
 def test_damaged_clips_are_in_neither_part_and_sound_is_standardised_over_the_training_clips(clips):
-    loaded = data.load(Source(str(clips)))
+    loaded = data.load(clips)
     assert len(loaded.train) + len(loaded.test) == 23
     assert "s2/clip03" not in (*loaded.parts.train, *loaded.parts.test)
-    assert data.there(Source(str(clips))) == loaded.parts
+    assert data.there(str(clips)) == loaded.parts
     audio = loaded.scaling(loaded.clips.sound.rows(loaded.train).arrays["x"])
     torch.testing.assert_close(audio.mean(0), torch.zeros(39), atol=1e-4, rtol=0)
     torch.testing.assert_close(audio.std(0), torch.ones(39), atol=1e-4, rtol=0)
-    few = data.load(Source(str(clips), most=5)).clips.names
+    few = data.load(clips, most=5).clips.names
     assert sorted(few) == ["s1/clip00", "s1/clip01", "s1/clip02", "s2/clip00", "s2/clip01"], "the first of every speaker"
 
 

@@ -101,8 +101,8 @@ def test_long_recordings_are_thinned_to_the_most_events(spread):
 def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
     task = replace(TINY, recordings="both", share=0.55, keep=1.0)
     assert task.repeat == 3  # 3 x 10 recordings are 55 % of 24 + 3 x 10, as closely as whole numbers allow
-    assert task.visits == TRAIN + 3 * REAL["Train"]
-    found = columns(epoch_of(task.to(CPU, 16), task.visits, 16))
+    assert task.visits("train") == TRAIN + 3 * REAL["Train"]
+    found = columns(epoch_of(task.to(CPU, 16), task.visits("train"), 16))
     times = {tuple(events): found.count(events) for events in found}
     assert sorted(times.values()) == [1] * TRAIN + [3] * REAL["Train"]
 
@@ -137,7 +137,7 @@ def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
     assert set(TINY.evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
     with pytest.raises(FileNotFoundError, match="expected N-MNIST"):
-        assert replace(TINY, recordings="real").visits
+        replace(TINY, recordings="real").visits("train")
     monkeypatch.delenv("PHASED_DATA")
     with pytest.raises(FileNotFoundError, match=r"expected MNIST.*PHASED_DATA is not set"):
         TINY.batch(0, "train", 1, 0, 4)

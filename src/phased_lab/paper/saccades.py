@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from phased import pictures
 from phased.data.camera import simulate
 from phased.data.mnist import SIDE, read_mnist
 from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement
-from phased.pictures.annotate import caption, panel
-from phased.pictures.style import INK, QUIET, UNITS, WIDTH
-from phased_lab.runs.descriptor import Array
+from phased_lab.runs.descriptor import Array, Drawn, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DIGIT = 8
 ENDS = (0, 105, 210, 315)  # ms: the digit rests between the saccades
@@ -93,15 +94,15 @@ def simulated(image: NDArray[np.uint8]) -> Recording:
 
 def draw_saccades(shown: Shown) -> Figure:
     """The movement, the events summed at each pixel, and the events in space and time."""
-    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    figure: Figure = pictures.figure(3.0)
     grid = figure.add_gridspec(1, 3, width_ratios=(1.0, 1.0, 1.7))
     _movement(figure.add_subplot(grid[0]), shown)
     summed = figure.add_subplot(grid[1])
     summed.imshow(shown.frame, cmap="Greys", interpolation="nearest")
     summed.set(xlabel="x (pixels)", xticks=[0, 10, 20, 30], yticks=[0, 10, 20, 30])
-    panel(summed, "b", "Events summed")
+    pictures.panel(summed, "b", "Events summed")
     _space_and_time(figure.add_subplot(grid[2], projection="3d"), shown)
-    caption(
+    pictures.caption(
         figure,
         f"{shown.origin[0].upper()}{shown.origin[1:]}, {len(shown.recording)} events. (a) The digit's displacement on the "
         "sensor, estimated from real recordings. (b) Darker: more events. (c) A dot for each event; red: the pixel gets "
@@ -112,7 +113,7 @@ def draw_saccades(shown: Shown) -> Figure:
 
 def _movement(axes: Axes, shown: Shown) -> None:
     """The digit's path, one colour for each of three saccades, with an arrow in the middle of each."""
-    for number, colour in enumerate(UNITS):
+    for number, colour in enumerate(pictures.UNITS):
         part = slice(ENDS[number], ENDS[number + 1] + 1)
         x, y = shown.path[part].T
         axes.plot(x, y, color=colour, linewidth=1.6)
@@ -123,13 +124,13 @@ def _movement(axes: Axes, shown: Shown) -> None:
         place = shown.path.mean(0) + away * (1 + 1.1 / np.hypot(*away))
         axes.annotate(str(number + 1), place, color=colour, ha="center", va="center", fontweight="bold")
     axes.set(xlim=(-4.6, 4.6), ylim=(5.0, -4.2), xticks=[-2, 0, 2], aspect="equal", xlabel="x (pixels)", ylabel="y (pixels)")
-    panel(axes, "a", "Three saccades")
+    pictures.panel(axes, "a", "Three saccades")
 
 
 def _space_and_time(axes: Any, shown: Shown) -> None:
     """A dot for each event; time runs to the right, and the digit stands upright. `axes` is three-dimensional."""
     events = shown.recording
-    for falls, colour in ((False, UNITS[0]), (True, UNITS[1])):
+    for falls, colour in ((False, pictures.UNITS[0]), (True, pictures.UNITS[1])):
         some = events.polarity == falls
         axes.scatter(
             events.time[some] / 1000,
@@ -152,6 +153,18 @@ def _space_and_time(axes: Any, shown: Shown) -> None:
     axes.set_zlabel("y", labelpad=-8)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.pane.set_facecolor("white")
-        axis.pane.set_edgecolor(QUIET)
-        axis._axinfo["grid"].update({"linewidth": 0.3, "color": QUIET})
-    axes.set_title(r"$\bf{c}$  Events in space and time", color=INK, y=1.0)
+        axis.pane.set_edgecolor(pictures.QUIET)
+        axis._axinfo["grid"].update({"linewidth": 0.3, "color": pictures.QUIET})
+    axes.set_title(r"$\bf{c}$  Events in space and time", color=pictures.INK, y=1.0)
+
+
+@drawing(
+    "A digit seen by an event camera",
+    number="Fig. 5",
+    place=49,
+    about="Figure 5: the three saccades, and the events of a digit as a frame and in space and time",
+)
+def saccades() -> Drawn:
+    """The movement of a digit and its events."""
+    shown = run()
+    return Drawn({"saccades": draw_saccades(shown)}, shown.finding)
