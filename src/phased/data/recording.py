@@ -175,7 +175,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
         >>> from phased.data.recordings import NMNIST, Recording, Sensor
         >>> large = Recording(np.array([100, 110]), np.array([80, 20]), np.ones(2, bool), np.array([5, 9]), Sensor(346, 260))
         >>> crop(large, 90, 70, NMNIST).x
-        array([10])
+        array([10], dtype=int32)
     """
     width, height = recording.sensor
     if not (0 <= x <= width - sensor.width and 0 <= y <= height - sensor.height):
