@@ -25,7 +25,7 @@ from training import SMALL, WrongShare, execute, killed_while_writing, same_numb
 def children():
     """Processes that start quickly, because their fork server has imported everything."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["phased_lab.runs.sweep", "lightning.fabric"])
+    context.set_forkserver_preload(["phased_lab.runs.sweep", "torch._dynamo"])  # torch.optim imports it
     return context
 
 

@@ -66,7 +66,7 @@ class Fixed(Model):
 def test_a_test_counts_segments_sentences_and_the_loss_of_steps():
     parts = [made(seed, 3, 20, 4) for seed in range(2)]
     model = Fixed([output for output, _ in parts])
-    step = Step(model, model, None, Training(), make_fabric("cpu"))
+    step = Step(model, None, Training(), make_fabric("cpu"))
     score = evaluate(step, iter([Part(batch, batch.labels, batch.labels) for _, batch in parts]))
     sums = [sum_of_scores(output, batch, batch.labels) for output, batch in parts]
     losses = sum(float(sum_of_losses(output, batch)) for output, batch in parts)

@@ -190,7 +190,7 @@ def fit(
     if training.schedule == "constant":  # another rate depends on the number of epochs
         del identity["epochs"]  # the training may be continued with more of them
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
-    step = (RecordedStep if recorded else Step).of(model, made, training, devices, objective)
+    step = (RecordedStep if recorded else Step)(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
     parts = {"model": model, "optimizer": step.optimizer, "average": average, "best": best}
     store = Store(folder, identity, {name: part for name, part in parts.items() if part is not None}, devices)

@@ -15,8 +15,6 @@ from phased.learn.feed import Part
 from phased.learn.metric import Objective, sum_of_losses
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from phased.learn.device import Devices
     from phased.learn.loop import Training
 
@@ -35,32 +33,22 @@ class Step:
     """Leaves the gradients of a batch in the parameters, clipped.
 
     Args:
-        model: the model.
-        module: the same, wrapped for mixed precision or several processes.
-        optimizer: of its parameters, wrapped likewise.
+        model: the model; it is moved to its device.
+        optimizer: of its parameters.
         training: the settings.
-        fabric: the device or devices.
+        fabric: the device or devices. They wrap model and optimiser for mixed precision or several processes.
         objective: the loss; None for the usual one.
     """
 
     model: Any
-    module: nn.Module
     optimizer: Any
     training: Training
     fabric: Devices
     objective: Objective | None = None
+    module: nn.Module = field(init=False)  # the model, wrapped
 
-    @classmethod
-    def of(
-        cls,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        training: Training,
-        fabric: Devices,
-        objective: Objective | None = None,
-    ) -> Self:
-        """The step of a model, on its device."""
-        return cls(model, *fabric.setup(model, optimizer), training, fabric, objective)
+    def __post_init__(self) -> None:
+        self.module, self.optimizer = self.fabric.setup(self.model, self.optimizer)
 
     def __call__(self, share: Part) -> Tensor:
         """The sum of the losses of the batch."""
