@@ -53,7 +53,7 @@ class Contestant:
     def __init__(self, model: Model, training: Training, recorded: bool = False) -> None:
         self.fabric, self.model, self.training = one_device("auto"), model, training
         optimizer = adam([each for each in model.parameters() if each.requires_grad], training.rate, self.fabric.device)
-        self.step = (RecordedStep if recorded else Step).of(model, optimizer, training, self.fabric)
+        self.step = (RecordedStep if recorded else Step)(model, optimizer, training, self.fabric)
         self.average = Average(model, training.average) if training.average else None
 
     def train(self, batches: Iterable[Part], epoch: int = 1) -> None:
