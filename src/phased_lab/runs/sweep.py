@@ -56,14 +56,12 @@ def runs_of(
     options: Mapping[str, str] | None = None,
 ) -> list[Run]:
     """The runs of a study; `only` selects runs by name, with shell wildcards, and `options` are those of the study."""
-    known = discovery.studies()
-    check.choice("experiment", name, list(known))
     check.choice("scale", scale, SCALES)
     if len(seeds) > MOST_SEEDS:
         raise ValueError(f"seeds must be at most {MOST_SEEDS}, got more. Choose fewer.")
     if not seeds:
         raise ValueError("seeds must be at least one, got none.")
-    study = known[name]
+    study = discovery.studies()[name]
     for option, value in (options or {}).items():
         if study.experiment.options[option].values:
             check.choice(option, value, study.experiment.options[option].values)
