@@ -129,9 +129,9 @@ def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
     others: dict[str, ValueError] = {}
     wanted = {run.name: run for run in runs}
     for path in sorted({path for run in runs for path in (run.file(out), run.study_file(out)) if path.exists()}):
-        for _, record in lines(path):
-            run = wanted.get(record.name) if isinstance(record, Record) else None
-            if run is not None and isinstance(record, Record) and record.scale == run.scale:
+        for record, _ in lines(path)[0]:
+            run = wanted.get(record.name)
+            if run is not None and record.scale == run.scale:
                 try:
                     compare(run, record, path)
                     found[record.name] = record
