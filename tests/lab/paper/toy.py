@@ -37,7 +37,7 @@ def choose(run: Run, options: Mapping[str, str]) -> Run:
     """Numbers in more noise."""
     if options.get("noise") != "high":
         return run
-    return run.vary(task={"noise": 1.0}, data="high", tag="high", options={"noise": "high"})
+    return run.vary(task={"noise": 1.0}, data="high", option_tag="high", options={"noise": "high"})
 
 
 RUN = Run(
@@ -72,8 +72,7 @@ def toy(run: Run) -> Iterator[Run]:
     for condition in ("even", "uneven"):
         each = run.vary(condition=condition, task={"condition": condition})
         for leak in (0.0, 0.001, 0.01):
-            tag = "-".join(filter(None, (f"leak{leak:g}", run.tag)))
-            yield each.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=tag)
+            yield each.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=f"leak{leak:g}")
         yield each.vary(network={"model": "lstm"})
 
 
