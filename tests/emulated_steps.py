@@ -1,7 +1,8 @@
 """The GPU's kernels for single steps in NumPy; see emulator.py."""
 
+from types import SimpleNamespace
+
 import numpy as np
-import torch
 
 from phased.ops.cuda.constants import PLACE
 from raw_memory import at
@@ -11,135 +12,96 @@ from signatures import struct
 class EmulatedSteps:
     """One step of all sequences, of all units or of those that are open."""
 
-    def place_steps(
-        self, to, first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others
-    ):
-        place = (first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others)
-        at(to, PLACE, dtype=np.int64)[:] = place
+    def place_steps(self, p):
+        at(p.to, PLACE, dtype=np.int64)[:] = [getattr(p, name) for name, _ in struct("Place")]
 
-    def of_step(self, place, forward, offset, batch, units, peephole):
-        """The place, the step, and for each sequence that has it: its number and its events; and the peepholes."""
-        found = dict(zip([name for name, _ in struct("Place")], at(place, PLACE, dtype=np.int64).tolist(), strict=True))
-        j, steps = found["first"] + (offset if forward else -offset), found["steps"]
-        own = at(found["lengths"], batch, dtype=np.int64).clip(0, steps) if found["lengths"] else np.full(batch, steps)
-        there = [(b, slice((b * steps + j) * units, (b * steps + j + 1) * units)) for b in range(batch) if 0 <= j < own[b]]
-        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
-        return found, j, there, torch.tensor(w)
+    def of_step(self, p, direction):
+        """The place, the step, and for each sequence that has it: its number, and where its events begin and end."""
+        place = dict(zip([name for name, _ in struct("Place")], at(p.place, PLACE, dtype=np.int64).tolist(), strict=True))
+        place = SimpleNamespace(**place, batch=p.batch)
+        j = place.first + direction * p.offset
+        own, first = self.lengths(place), [(b * place.steps + j) * p.units for b in range(p.batch)]
+        return place, j, [(b, first[b], first[b] + p.units) for b in range(p.batch) if 0 <= j < own[b]]
 
-    def step_forward(self, place, offset, batch, units, parts, products, peephole, h, c):
-        found, j, there, w = self.of_step(place, True, offset, batch, units, peephole)
-        if j >= found["steps"]:
+    def step_forward(self, p):
+        (place, j, there), batch, units = self.of_step(p, 1), p.batch, p.units
+        if j >= place.steps:
             return
-        out = self.numbers(found["output"], found["steps"], batch, units)[j]
+        w, out = self.peepholes_of(p), self.numbers(place.output, place.steps, batch, units)[j]
         out[:] = 0
-        all_h, all_c = self.numbers(h, batch, units), self.numbers(c, batch, units) if c else np.zeros((batch, units), self.real)
-        for b, events in there:
-            arrivals = at(found["arrivals"], events.stop, dtype=self.arrival)[events]
+        h, c = self.numbers(p.h, batch, units), self.given(p.c, batch, units)
+        for b, begin, end in there:
+            arrivals = at(place.arrivals, end, dtype=self.arrival)[begin:]
             assert (arrivals["unit"] == np.arange(units)).all()
-            assert (arrivals["row"] == b * found["steps"] + j).all()
-            a, k = arrivals["terms"] + self.numbers(products, parts, batch, units, 4)[:, b].sum(0), torch.tensor(arrivals["k"])
-            old = torch.tensor(all_h[b]), torch.tensor(all_c[b])
-            new = (*self.propose(torch.tensor(a), *old, w).state, old[1])[:2]
-            if found["tape"]:
-                self.write_records(found["tape"], events.start, a, all_c[b], all_h[b], arrivals["k"])
-            all_h[b], all_c[b] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
-            out[b] = all_h[b]
+            assert (arrivals["row"] == b * place.steps + j).all()
+            a = arrivals["terms"] + self.numbers(p.products, p.parts, batch, units, 4)[:, b].sum(0)
+            if place.tape:
+                self.write_records(place.tape, begin, a, c[b], h[b], arrivals["k"])
+            self.accept(a, arrivals["k"], h[b], c[b], w, slice(None))
+            out[b] = h[b]
 
-    def step_backward(self, place, offset, batch, units, parts, through, peephole, to_h, to_c, shares):
-        found, j, there, w = self.of_step(place, False, offset, batch, units, peephole)
-        own_shares = self.numbers(shares, batch, units, 4)
-        own_shares[:] = 0
-        all_h = self.numbers(to_h, batch, units)
-        all_h += self.numbers(through, parts, batch, units).sum(0)
-        all_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
-        for b, events in there:
-            if found["to_output"]:
-                strides = found["output_step"], found["output_batch"], 1
-                all_h[b] += self.numbers(found["to_output"], found["steps"], batch, units, strides=strides)[j, b]
-            record = self.records(found["tape"], events.start, events.stop)
-            a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
-            grads = self.adjoint((torch.tensor(all_h[b]), torch.tensor(all_c[b])), a, k, (h, c), w)
-            own_shares[b], to_k, all_h[b], all_c[b], to_w = (grad.numpy() for grad in grads)
-            self.numbers(found["to_products"], events.stop, 4)[events] = own_shares[b]
-            self.write_others(found["to_others"], events.start, to_k, to_w)
+    def step_backward(self, p):
+        (place, j, there), batch, units = self.of_step(p, -1), p.batch, p.units
+        w, shares = self.peepholes_of(p), self.numbers(p.shares, batch, units, 4)
+        shares[:] = 0
+        to_h, to_c = self.numbers(p.to_h, batch, units), self.given(p.to_c, batch, units)
+        to_h += self.numbers(p.through, p.parts, batch, units).sum(0)
+        for b, begin, end in there:
+            if place.to_output:
+                strides = place.output_step, place.output_batch, 1
+                to_h[b] += self.numbers(place.to_output, place.steps, batch, units, strides=strides)[j, b]
+            shares[b] = self.go_back(place, begin, end, to_h[b], to_c[b], w, slice(None))
 
-    def open_step_forward(
-        self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
-        final_c, tape, found, room, unit, exchange, least, below, largest, ring, most, step,
-    ):  # fmt: skip
+    def open_step_forward(self, p):
+        batch, steps, units, step = p.batch, p.steps, p.units, p.step
         assert self.grid == (units, 1, 1)
-        numbers = at(found, 2, dtype=np.int64)
-        if not self.is_called(found, least, below) or numbers[0] > largest:
+        most, count = at(p.found, 2, dtype=np.int64)
+        if most > p.largest:
             return
-        out, weights = self.numbers(output, steps, batch, units), self.numbers(wh, units, 4, pitch)[..., :units]
-        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
-        given = [(final_h, final_c), (initial_h, initial_c)][step == 0]
-        h, c = (self.numbers(of, batch, units).copy() if of else np.zeros((batch, units), self.real) for of in given)
-        there = self.has_step(batch, steps, lengths, step)
+        out, weights, w = self.numbers(p.output, steps, batch, units), self.weights_on_h(p), self.peepholes_of(p)
+        before = (p.final_h, p.final_c) if step else (p.initial_h, p.initial_c)
+        h, c = (self.given(of, batch, units).copy() for of in before)
+        there = step < self.lengths(p)
         assert step == 0 or (out[step - 1][there] == h[there]).all()  # what other units read
-        begins = at(start, batch * steps + 1, dtype=np.int64)
-        for b in range(batch):
-            begin, end = begins[b * steps + step : b * steps + step + 2]
-            events = at(arrivals + begin * self.arrival.itemsize, end - begin, dtype=self.arrival)
-            own, k = events["unit"], torch.tensor(events["k"])
-            assert (events["row"] == b * steps + step).all()
-            assert self.open_units(mask, batch * steps, units)[b * steps + step].nonzero()[0].tolist() == own.tolist()
-            a = events["terms"] + weights[own] @ h[b]
-            old = torch.tensor(h[b, own]), torch.tensor(c[b, own])
-            new = (*self.propose(torch.tensor(a), *old, torch.tensor(w[own])).state, old[1])[:2]
-            if tape and numbers[1] <= room:
-                self.write_records(tape, begin, a, c[b, own], h[b, own], events["k"])
-            h[b, own], c[b, own] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
+        begins = at(p.start, batch * steps + 1, dtype=np.int64)
+        is_open = self.open_units(p.mask, batch * steps, units)
+        for row in range(step, batch * steps, steps):
+            units_of = at(p.arrivals, begins[row + 1], dtype=self.arrival)["unit"][begins[row] :]
+            assert is_open[row].nonzero()[0].tolist() == units_of.tolist()
+            own = row // steps
+            self.take_events(p, row, begins[row], begins[row + 1], h[own], c[own], weights, w, keep=count <= p.room)
         out[step] = np.where(there[:, None], h, 0)
-        self.numbers(final_h, batch, units)[:] = h
-        if final_c:
-            self.numbers(final_c, batch, units)[:] = c
+        self.numbers(p.final_h, batch, units)[:] = h
+        self.given(p.final_c, batch, units)[:] = c
 
-    def has_step(self, batch, steps, lengths, step):
-        """Which sequences have a step, (batch,)."""
-        return step < (at(lengths, batch, dtype=np.int64) if lengths else np.full(batch, steps))
-
-    def open_step_cells(
-        self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
-        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, found, least, below, ring, most, step, given,
-        splits, shares,
-    ):  # fmt: skip
-        back_h = self.numbers(to_h, batch, units)
-        back_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
-        if given:
-            back_h += self.numbers(given, splits, batch, units).sum(0)
+    def open_step_cells(self, p):
+        batch, steps, units, step = p.batch, p.steps, p.units, p.step
+        to_h, to_c = self.numbers(p.to_h, batch, units), self.given(p.to_c, batch, units)
+        if p.given:
+            to_h += self.numbers(p.given, p.splits, batch, units).sum(0)
         if step < 0:
             return
-        if to_output:
-            wanted = self.numbers(to_output, steps, batch, units, strides=(output_step, output_batch, 1))[step]
-            back_h += np.where(self.has_step(batch, steps, lengths, step)[:, None], wanted, 0)
-        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
-        begins = at(start, batch * steps + 1, dtype=np.int64)
-        self.numbers(shares, batch, units, 4)[:] = np.nan
-        for b in range(batch):
-            begin, end = begins[b * steps + step : b * steps + step + 2]
-            own = at(unit, end, dtype=np.int32)[begin:]
-            assert (at(row, end, dtype=np.int32)[begin:] == b * steps + step).all()
-            record = self.records(tape, begin, end)
-            a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
-            to = torch.tensor(back_h[b, own]), torch.tensor(back_c[b, own])
-            grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
-            products, to_k, back_h[b, own], back_c[b, own], to_w = (grad.numpy() for grad in grads)
-            self.numbers(shares, batch, units, 4)[b, own] = self.numbers(to_products, end, 4)[begin:] = products
-            self.write_others(to_others, begin, to_k, to_w)
+        if p.to_output:
+            wanted = self.numbers(p.to_output, steps, batch, units, strides=(p.output_step, p.output_batch, 1))[step]
+            to_h += np.where((step < self.lengths(p))[:, None], wanted, 0)
+        w, shares = self.peepholes_of(p), self.numbers(p.shares, batch, units, 4)
+        shares[:] = np.nan
+        begins = at(p.start, batch * steps + 1, dtype=np.int64)
+        for b, row in enumerate(range(step, batch * steps, steps)):
+            begin, end = begins[row], begins[row + 1]
+            own = at(p.unit, end, dtype=np.int32)[begin:]
+            assert (at(p.row, end, dtype=np.int32)[begin:] == row).all()
+            shares[b, own] = self.go_back(p, begin, end, to_h[b], to_c[b], w, own)
 
-    def open_step_sums(
-        self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
-        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, found, least, below, ring, most, step, shares,
-        given,
-    ):  # fmt: skip
+    def open_step_sums(self, p):
+        batch, units = p.batch, p.units
         columns, splits, groups = self.grid
         assert columns * 128 >= units
         assert groups * (128 // self.real.itemsize) >= batch
-        weights = self.numbers(wh, units, 4, pitch)[..., :units]
-        is_open = self.open_units(mask, batch * steps, units)[step::steps]
-        products = np.where(is_open[..., None], self.numbers(shares, batch, units, 4), 0)
-        to = self.numbers(given, splits, batch, units)
+        weights = self.weights_on_h(p)
+        is_open = self.open_units(p.mask, batch * p.steps, units)[p.step :: p.steps]
+        products = np.where(is_open[..., None], self.numbers(p.shares, batch, units, 4), 0)
+        to = self.numbers(p.given, splits, batch, units)
         to[:] = 0
         for split in range(splits):  # each sums some of the units
             to[split] = np.einsum("bug,ugc->bc", products[:, split::splits], weights[split::splits])

@@ -3,25 +3,20 @@
 import ctypes
 import gc
 import struct
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 
 import torch
 
-import signatures
 from emulator import Emulator
 from numpy_gpu import forget, replace_gpu
 from phased import tracing
 from phased.ops.cuda import kernels, steps
 from phased.ops.cuda.kernels import Buffers, Kernels
 from recorded_driver import Recorder, unpacked
+from signatures import parameters
 
 ADDRESSES = range(1 << 40, 1 << 47)
-
-
-@cache
-def parameters(name):
-    return signatures.parameters(Emulator.plain(name))
 
 
 class Replayed:
@@ -98,7 +93,7 @@ class Trace(Recorder):
 
     def start(self, kernel, x, y, z, block, _y, _z, shared, stream, pointers, packed=None, together=False):
         traced, name = self.handles[kernel & (1 << 32) - 1]
-        named = parameters(name)
+        named = parameters(Emulator.plain(name))
         form = "".join(kind for _, kind in named)
         if together:
             data = ctypes.string_at(pointers[0], struct.calcsize(form))

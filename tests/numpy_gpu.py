@@ -41,5 +41,6 @@ def forget(patch):
     of_a_device = launch.compiled_for, replay.passes_of, layout.plan, layout.streamable, layout.step_plan
     for cached in of_a_device:
         cached.cache_clear()
+    patch.setattr(Emulator, "ran", [])
     patch.setattr(replay, "FORWARD_PASSES", {})
     patch.setattr(replay, "CALLS", Calls(replay.KEYS, replay.ALIKE_EACH))

@@ -1,12 +1,14 @@
 """The parameters of the GPU's kernels, as their sources declare them."""
 
 import re
+from functools import cache
 
 from phased.ops.cuda import kernels
 
 COMMENT = re.compile(r"//[^\n]*")
 
 
+@cache
 def source(name):
     return COMMENT.sub("", (kernels.KERNELS / "cuda" / name).read_text(encoding="utf-8"))
 
@@ -21,6 +23,7 @@ def declared(text):
     return found
 
 
+@cache
 def struct(name):
     """The numbers a struct is made of, up to its first function."""
     text = next(filter(None, (re.search(rf"struct {name} {{(.*?)\n}};", source(file), re.S) for file in STRUCTS)))[1]
@@ -44,6 +47,7 @@ FILES = (
 )
 
 
+@cache
 def parameters(name):
     """The parameters of a kernel as its source has them, structs taken apart: (name, kind)."""
     for file in FILES:
@@ -55,4 +59,5 @@ def parameters(name):
     for parameter in re.split(r",\s*", kernel[1]):
         whole = re.fullmatch(r"const (Packing|Unpacking|Summing|GateSumming|Slot|Forward|Backward|Place) \w+", parameter)
         found += struct(whole[1]) if whole else declared(parameter)
+    assert len({parameter for parameter, _ in found}) == len(found)
     return found

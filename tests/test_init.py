@@ -1,7 +1,5 @@
 """Where gates start: laws, numbers and values set by hand."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
@@ -25,13 +23,6 @@ def test_a_law_stays_inside_its_ends_and_fills_them_evenly(law, to_quarters):
     assert ((values >= law.low) & (values <= law.high)).all()
     quarters = torch.histc(to_quarters(values), 4, 0, 4) / MANY
     assert (abs(quarters - 0.25) < 0.02).all()
-
-
-def test_the_papers_exponential_law_is_a_log_uniform_one():
-    """tau ~ exp(U(0, 3)): the mean of log tau is 1.5, and its spread 3 / sqrt(12)."""
-    logs = LogUniform(math.exp(0), math.exp(3))(MANY).log()
-    assert logs.mean() == pytest.approx(1.5, abs=0.03)
-    assert logs.std() == pytest.approx(3 / math.sqrt(12), abs=0.03)
 
 
 def test_the_default_periods_are_the_authors_and_shifts_fill_the_period():

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import phased
-from phased import needs
+from phased import lazy
 from phased.cli.app import LABORATORY, app
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +21,7 @@ def test_a_missing_module_that_an_installed_one_needs_is_named(monkeypatch, tmp_
     monkeypatch.syspath_prepend(tmp_path)
     for name, missing in (("installed", "missing"), ("missing.part", "missing")):
         with pytest.raises(ModuleNotFoundError, match=rf"fit needs {missing}, which is not installed.*'phased\[extra\]'"):
-            needs.module(name, "fit", "extra")
+            lazy.module(name, "fit", "extra")
 
 
 def test_committed_measurements_are_not_part_of_the_source_package():

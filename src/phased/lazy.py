@@ -1,11 +1,15 @@
-"""Public names of a package, imported when they are first used."""
+"""What is imported when it is first used: public names of a package, functions of a module, and modules of extras."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -20,3 +24,30 @@ def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Calla
         return value
 
     return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+
+
+class Functions:
+    """The functions of a module, which is imported when one of them is first called."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        @cache
+        def found() -> Callable[..., Any]:
+            function: Callable[..., Any] = getattr(import_module(self._module), name)
+            return function
+
+        return lambda *given, **named: found()(*given, **named)
+
+
+def module(name: str, what: str, extra: str) -> ModuleType:
+    """Import a module of an extra. The error names the command that installs it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or name).partition(".")[0]  # it, or a module that it needs
+        package = PACKAGES.get(missing, missing)
+        raise ModuleNotFoundError(
+            f"{what} needs {package}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
+        ) from error

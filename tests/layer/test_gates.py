@@ -135,17 +135,6 @@ def test_each_of_the_three_is_learned_or_frozen(name, learned):
         assert (parameter.grad is not None and bool(parameter.grad.any())) == flags[f"learn_{other}"]
 
 
-@pytest.mark.parametrize("name", ["period", "shift", "ratio_on"])
-def test_a_gate_can_be_set_by_hand_at_any_time(name):
-    settings = {"period": 8.0, "shift": 1.0, "ratio_on": 0.5}
-    rnn, other = PhasedLSTM(2, 4, **settings).eval(), PhasedLSTM(2, 4, **settings | {name: 0.7}).eval()
-    other.load_state_dict({k: v for k, v in rnn.state_dict().items() if not k.startswith(name)}, strict=False)
-    with torch.no_grad():
-        rnn.get_parameter(f"{name}_l0").fill_(0.7)
-    x, time = torch.randn(20, 3, 2), clocks(20, 3)
-    assert_equal(rnn(x, time), other(x, time))
-
-
 def test_parameters_carry_torchs_names_and_the_gates_own():
     rnn = PhasedLSTM(2, 4, peephole=True)
     torchs = [name for name, _ in nn.LSTM(2, 4).named_parameters()]

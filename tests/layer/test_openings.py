@@ -5,7 +5,6 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,15 +94,6 @@ def with_values(name: str, value: float, *units: int) -> Layer:
 )
 def test_the_warning_says_what_the_units_do_and_what_helps(rnn, time, says):
     assert re.search(says, message(rnn, time))
-
-
-def test_it_is_the_units_with_no_update_that_are_counted():
-    torch.manual_seed(3)
-    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
-    time = torch.arange(60).unsqueeze(1).expand(60, 2)
-    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
-    assert 0 < closed < 50
-    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
 
 
 def without_gradients(rnn: Layer) -> None:
@@ -199,12 +189,6 @@ def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
 def test_a_subclass_may_draw_its_parameters_itself():
     own = type("Own", (PhasedLSTM,), {"reset_parameters": lambda self: [nn.init.ones_(each) for each in self.parameters()]})
     train(own(3, 7), 2)
-
-
-def test_the_warning_points_at_the_users_call_of_a_model_too():
-    with pytest.warns(UserWarning, match=NEVER) as caught:
-        train(nn.DataParallel(PhasedLSTM(3, 7, **SEVEN)), BATCHES)
-    assert Path(caught[0].filename) == Path(__file__)
 
 
 CLOCKS = {

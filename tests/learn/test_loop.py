@@ -120,6 +120,8 @@ def test_every_epoch_is_told_logged_and_kept(tmp_path, train):
     assert [Epoch(**line) for line in lines] == told
     assert outcome.wall == pytest.approx(sum(epoch.seconds for epoch in told))
     assert {file.name for file in tmp_path.iterdir()} == {CHECKPOINT, LOG}
+    kept, read_by_torch = load_checkpoint(tmp_path / CHECKPOINT), torch.load(tmp_path / CHECKPOINT, weights_only=True)
+    assert kept["curve"] == read_by_torch["curve"] == [tuple(epoch) for epoch in told]
 
 
 @pytest.fixture
@@ -207,8 +209,8 @@ def test_further_tests_are_made_once_with_the_trained_network(train):
     score = outcome.evaluations["slowly"]
     test, made, steps = by_hand(Sines(points=(20, 25)), model, 0, 24)
     assert (score.sequences, score.test, score.steps, score.updates) == (24, test, steps / 24, made)
-    again, _ = train(task=PLACED)
-    assert again.resumed == 2
+    again, _ = train(task=PLACED, progress=lambda epoch: pytest.fail("an epoch was run"))
+    assert again.resumed == len(again.curve) == 2
     assert again.evaluations == outcome.evaluations
 
 

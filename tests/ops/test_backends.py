@@ -1,5 +1,7 @@
 """Which backend runs, and why another cannot."""
 
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -7,6 +9,26 @@ import torch
 
 from contract import device_of, each_backend_and_reference
 from phased import PhasedLSTM, Stream, ops
+from phased.ops.native import MISSING
+
+# Trains and streams, and prints what that has imported. Then calls operators by their names, as an exported graph does.
+LAZY = """
+import sys, torch
+before = set(sys.modules)
+from phased import PhasedLSTM, Stream
+rnn = PhasedLSTM(2, 3)
+rnn(torch.randn(4, 1, 2), torch.arange(4.0).unsqueeze(1))[0].sum().backward()
+Stream(rnn.eval()).push([0.5, 1.0], 0.0)
+print(*set(sys.modules) - before)
+def zeros(*shape, dtype=torch.float32):
+    return torch.zeros(shape, dtype=dtype, device="meta")
+weights = [zeros(12, 2), zeros(12, 3), zeros(12), zeros(12)]
+gate, time = [zeros(3, dtype=torch.float64)] * 3, zeros(4, 1, dtype=torch.float64)
+for name in ("eager", "cuda"):
+    operator = getattr(torch.ops.phased, name)
+    results = operator("lstm", "triangle", 0.01, zeros(4, 1, 2), time, [zeros(1, 3)] * 2, weights, gate, None, None, True)
+    print(tuple(results[0].shape), len(results[2]), f"phased.ops.{name}.passes" in sys.modules)
+"""
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -68,3 +90,15 @@ def test_without_steps_every_parameter_has_a_gradient_of_zeros(backend):
     assert (output.shape, h.shape, c.shape) == ((0, 4, 3), (1, 4, 3), (1, 4, 3))
     (output.sum() + h.sum() + c.sum()).backward()
     assert all(value.grad is not None and not value.grad.any() for value in rnn.parameters())
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_backend_is_imported_when_it_first_runs_and_its_operators_are_registered_before():
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
+    imported, eager, cuda = done.stdout.splitlines()
+    added = set(imported.split())
+    lazy = {"phased.ops.eager", "phased.ops.cuda"}
+    assert {name for name in added if name.startswith(tuple(lazy))} == lazy
+    assert "torch._dynamo" not in added  # torch's compiler, which takes a second
+    assert len([name for name in added if name.partition(".")[0] != "phased"]) < 15
+    assert (eager, cuda) == ("(4, 1, 3) 1 True", "(4, 1, 3) 3 True")

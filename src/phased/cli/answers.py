@@ -148,10 +148,7 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 def is_folder(path: Path) -> bool:
     """Whether a path is a folder. A path that the system refuses, such as too long a name, is an error when it is read."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+    return os.path.isdir(path)  # noqa: PTH112 (`Path.is_dir` raises an error for such a path)
 
 
 def _unlisted(error: OSError) -> NoReturn:

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from phased import files
-from phased.starting import STOPPED
+from phased.cli import STOPPED
 
 TERMINATED = 143  # as a shell reports SIGTERM
 RESUMES = "Finished runs are kept, and the same command continues with the others."

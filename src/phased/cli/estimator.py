@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 
 from phased import files
+from phased.cli import STOPPED
 from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings, uninterrupted
 from phased.cli.options import AsJson, Device, ModelOut, expanded, named, path, table_named
-from phased.starting import STOPPED
 
 TASKS = ("auto", "classes", "numbers")
 CONTINUES = "The same command continues the training."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -162,3 +163,8 @@ def listed(names: Sequence[object], most: int = 10) -> str:
     """Return the first names and the number of others, for a message."""
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"
+
+
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Return the names that occur twice or more."""
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -12,7 +12,6 @@ from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
 from phased.ops import cpu, cuda, eager, reference
 from phased.ops.contract import Backend, Problem, Replay, Stepper, check_weights
-from phased.ops.eager.stepper import PlainStepper
 from phased.tracing import constant
 
 REFERENCE = Backend(
@@ -145,9 +144,9 @@ def stepper(
         require_kind(asked, cell, gates[0])
         candidates = (asked,)
     able = [each for each in candidates if each.device == device.type and each.stepper is not None]
-    chosen = first_usable(able, device, lambda each: each.lacks(cell.name, gates[0].shape))
-    make = PlainStepper if chosen is None or chosen.stepper is None else chosen.stepper
-    return make(cell, weights, gates, table)
+    chosen = first_usable(able, device, lambda each: each.lacks(cell.name, gates[0].shape)) or eager.BACKEND
+    assert chosen.stepper is not None
+    return chosen.stepper(cell, weights, gates, table)
 
 
 def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:

@@ -53,7 +53,7 @@ class Contestant:
     def __init__(self, model: Model, training: Training, recorded: bool = False) -> None:
         self.fabric, self.model, self.training = one_device("auto"), model, training
         optimizer = adam([each for each in model.parameters() if each.requires_grad], training.rate, self.fabric.device)
-        self.step = (RecordedStep if recorded else Step).of(model, optimizer, training, self.fabric)
+        self.step = (RecordedStep if recorded else Step)(model, optimizer, training, self.fabric)
         self.average = Average(model, training.average) if training.average else None
 
     def train(self, batches: Iterable[Part], epoch: int = 1) -> None:
@@ -129,7 +129,7 @@ def with_ratio(row: Row, name: str) -> str:
 
 def recorded(cases: Cases) -> Iterator[Row]:
     """A row for each case that was also measured as CUDA graphs."""
-    return (row for row in each_case("a training step")(cases) if row.has(FIRST + RECORDED))
+    return (row for row in each_case("a training step")(cases) if FIRST + RECORDED in row.measured)
 
 
 @benchmark(
@@ -196,7 +196,7 @@ def epoch_of_digits(recordings: int, rounds: int) -> dict[str, Any]:
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("an epoch"),
         {
             "an epoch of {recordings:,} recordings": lambda row: row.label,
             "time": lambda row: f"{row.median():.1f} s",
@@ -252,7 +252,7 @@ def step_of_clips(resolution: Resolution, clips: int, rounds: int) -> dict[str, 
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("a training step"),
         {
             "resolution": lambda row: row.case["case"],
             "a training step of {clips} clips": lambda row: row.label,

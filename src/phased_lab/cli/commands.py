@@ -63,7 +63,7 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
-    from phased_lab.report.html.page import save_report
+    from phased_lab.report.page import save_report
     from phased_lab.runs.folder import read
 
     console = Console()

@@ -24,7 +24,7 @@ from phased_lab.bench.stream import pushed, ran
 from phased_lab.cli.run import bars, print_failed
 from phased_lab.paper import waves
 from phased_lab.paper.saccades import of_rings
-from phased_lab.report.html.demo import LABELS, PAGE, save_page
+from phased_lab.report.demo import LABELS, PAGE, save_page
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Events
 from phased_lab.runs.run import Run, trained

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.clips.alignment import Sentence, read_alignment
 from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, differences, mfcc
 from phased_lab.clips.decoding import BadClip, Decoded, Sense, decode, resampled
 from phased_lab.clips.face import SIDE, cropped, find_face
+from phased_lab.clips.words import Sentence, read_alignment
 
 DAMAGED = 10.0  # gray levels between two frames
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.data.errors import BadFile, size_of
-from phased.needs import module
+from phased.lazy import module
 from phased_lab.clips.cepstrum import RATE
 
 Sense = Literal["video", "audio", "both"]

@@ -16,12 +16,12 @@ from torch import Tensor
 from phased import files
 from phased.data import ragged
 from phased.data.ragged import Ragged
-from phased.needs import module
-from phased_lab.clips.alignment import Sentence
+from phased.lazy import module
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
 from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.face import SIDE
+from phased_lab.clips.words import Sentence
 
 LIST = "clips.json"
 COLUMNS = 10  # of frames in the image of a clip
@@ -154,25 +154,9 @@ class Clips:
         return replace(self, **tensors)
 
     def rows(self, names: Iterable[str]) -> Tensor:
-        """Where clips with these names are, in the order given, for a split.
-
-        Args:
-            names: of clips.
-
-        Returns:
-            (n,) int64.
-
-        Raises:
-            KeyError: a clip is not there.
-        """
-        place = {name: row for row, name in enumerate(self.names)}
-        wanted = list(names)
-        missing = [name for name in wanted if name not in place]
-        if missing:
-            raise KeyError(
-                f"clip '{missing[0]}' must be among the {len(self)} loaded ones, and is not, nor {len(missing) - 1} others."
-            )
-        return torch.tensor([place[name] for name in wanted], dtype=torch.int64)
+        """Return the rows of the clips with these names, in the order given, (n,) int64."""
+        row = {name: number for number, name in enumerate(self.names)}
+        return torch.tensor([row[name] for name in names], dtype=torch.int64)
 
 
 def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int = 100) -> Clips:

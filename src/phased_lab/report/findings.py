@@ -53,7 +53,7 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
         for group in of:
             key = group.model, group.condition
             if (group.experiment.name, group.scale) == (experiment.name, "paper") and key in best:
-                best[key] = max(best[key], len(set(group.seeds)))
+                best[key] = max(best[key], len(group.records))
         lacks = [
             f"{experiment.kind(model).label}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
             for (model, condition), have in best.items()

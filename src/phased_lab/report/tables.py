@@ -27,7 +27,7 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
         last = spread(record.curve[-1].test for record in group.records).mean
         seeds = f"{group.test.n}" + (f", and {group.test.lost} diverged" if group.test.lost else "")
         cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last, metric)]
-        cells += [f"{group.loss.mean:.2g}", group.updates_words, seeds, devices(group), claimed(group.claim, metric)]
+        cells += [f"{group.loss.mean:.2g}", updated(group), seeds, devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     epochs = {group.claim.epochs for group in shown if group.claim is not None and columns == len(head)}
@@ -191,6 +191,13 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
     unit, sign = (100, " %") if metric == "accuracy" else (1, "")
     low, high = (f"{unit * value:g}" for value in (claim.low, claim.high))
     return f"{low}{sign}" if low == high else f"{low} to {high}{sign}"
+
+
+def updated(group: Group) -> str:
+    """The mean share of updated units, or "-" for a network without steps."""
+    if not group.experiment.kind(group.model).recurrent:
+        return "-"
+    return f"{100 * group.updates.mean:.1f} %" if group.gated else "every step"
 
 
 def devices(group: Group) -> str:

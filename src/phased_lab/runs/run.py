@@ -137,7 +137,7 @@ def execute(
         fabric,
         progress,
         workers=int(fabric.device.type == "cuda"),
-        objective=model.objective,
+        objective=getattr(model, "objective", None),
         recorded=records(model, fabric),
     )
     record = describe(run, trained, before, gates(model), fabric.device)
@@ -150,7 +150,7 @@ def execute(
 def records(model: Model, fabric: Fabric | OneDevice) -> bool:
     """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
     alone = fabric.device.type == "cuda" and fabric.world_size == 1
-    return alone and "mixed" not in devices_of(fabric).precision and model.recordable
+    return alone and "mixed" not in devices_of(fabric).precision and bool(getattr(model, "recordable", False))
 
 
 def gates(model: torch.nn.Module) -> Gates | None:

@@ -150,7 +150,7 @@ def three_cases(calls: list[str], stop: str = "") -> Benchmark:
     def cases(rounds: int) -> list[Case]:
         return [Case("part", name, lambda name=name: measure(name)) for name in "abc"]
 
-    return Benchmark(cases, (Sheet(contestants, {"{rounds} rounds": lambda row: row.label}),))
+    return Benchmark(cases, (Sheet(contestants("part"), {"{rounds} rounds": lambda row: row.label}),))
 
 
 def test_an_interrupted_benchmark_continues_and_one_of_other_settings_does_not(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased_lab.clips import COARSE, FINE, decode, differences, mfcc
-from phased_lab.clips.cepstrum import RATE
-from phased_lab.clips.decoding import resampled
+from phased_lab.clips.cepstrum import COARSE, FINE, RATE, differences, mfcc
+from phased_lab.clips.decoding import decode, resampled
 
 
 @pytest.fixture(scope="module")

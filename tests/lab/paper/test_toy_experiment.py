@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import phased_lab.paper
 from phased.cli.app import app
-from phased_lab.report import markdown
+from phased_lab import docs_tables
 from phased_lab.report.seeds import groups, main
 from phased_lab.runs import discovery, sweep
 from phased_lab.runs.folder import read
@@ -113,7 +113,7 @@ def test_the_page_and_the_tables_have_the_toy_in_its_own_words_and_numbers(toy):
     assert all(f'id="toy-{chart}"' in page for chart in DRAWN)
     assert {file.name for file in toy.out.glob("*.png")} == {f"toy-{chart}.png" for chart in DRAWN}
     assert page.index("Signs of numbers") < page.index("Frequency discrimination"), "in the order of their places"
-    tables = markdown.tables(toy.results)
+    tables = docs_tables.of_runs(toy.results)
     found = groups(read(toy.results).records)
     lines = tables["toy"].splitlines()[2:] + tables["beyond toy"].splitlines()[2:]
     assert (len(found), len(main(found)), len(lines)) == (9, 8, 9)

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from phased_lab.report import markdown
-from phased_lab.report.html.page import NAME, SPEED, render, sections
+from phased_lab import docs_tables
+from phased_lab.report.page import NAME, SPEED, render, sections
 from phased_lab.report.theme import Figure
 from phased_lab.runs import discovery
 from phased_lab.runs.folder import read
@@ -98,7 +98,7 @@ def made_of(put, tmp_path):
         page, *pictures = reported(folder, tmp_path / "out")
         assert pictures
         assert {path.parent for path in pictures} == {tmp_path / "out"}
-        assert "leak" in markdown.tables(folder)
+        assert "leak" in docs_tables.of_runs(folder)
         return page.read_text()
 
     return made

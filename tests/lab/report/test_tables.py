@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from phased_lab.report import markdown
+from phased_lab import docs_tables
 from phased_lab.report.seeds import spread
 from phased_lab.report.tables import costs, further_tests, measured, paper_table, printed, results
 from phased_lab.runs.descriptor import Printed
@@ -19,7 +19,7 @@ def cells(text):
 
 @pytest.fixture(scope="module")
 def made(full_folder):
-    return markdown.tables(full_folder)
+    return docs_tables.of_runs(full_folder)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_other_tables_have_what_goes_beyond_a_figure_and_runs_that_differ_in_the
 
 
 def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_counted(tmp_path, result, put):
-    made = markdown.tables(put(tmp_path, result(leak=0.0), result(), result(model="lstm", scale="quick")))
+    made = docs_tables.of_runs(put(tmp_path, result(leak=0.0), result(), result(model="lstm", scale="quick")))
     (_, *body), (_, *leaks) = cells(made["frequency"]), cells(made["leak"])
     assert len(body) == 2
     assert all("±" not in row[2] for row in body)
@@ -78,7 +78,7 @@ def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_c
 def test_names_are_shown_letter_by_letter(result, put, tmp_path):
     for letters in ("a|b", "<b>", "*a*", "`a`", "[a](b)", "_a_"):
         (tmp_path / "more.jsonl").write_text(json.dumps(result() | {"condition": letters}))
-        head, *_, row = markdown.tables(tmp_path)["frequency"].splitlines()
+        head, *_, row = docs_tables.of_runs(tmp_path)["frequency"].splitlines()
         assert len(re.findall(r"(?<!\\)\|", row)) == head.count("|")
         assert letters not in row
         assert letters in row.replace("\\", "")

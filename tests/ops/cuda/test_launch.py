@@ -8,21 +8,15 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from contract import Case, assert_contract, assert_same
-from emulator import KERNELS, Emulator, emulated, weighted_sum
+from emulator import Emulator, weighted_sum
 from phased import PhasedLSTM
 from phased.init import LogUniform
 from phased.ops.cuda import counting, launch, layout, passes
-from signatures import parameters
 from strategies import clocks, poisoned, seeds
 
 GUESSES = {"none": None, "too low": 1, "too high": 10**9}
 
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_double_of_a_kernel_has_its_parameters(name):
-    assert emulated(name) == [parameter for parameter, _ in parameters(name)]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -130,10 +124,8 @@ def test_blocks_that_exchange_numbers_find_them_unwritten_and_know_the_units_of_
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
     case = Case(cell, steps=9, batch=batch, hidden=hidden, dtype=torch.float32, ratio=(0.05, 0.5), lengths=[9, 0, 4, 7][:batch])
-    used, original = [], Emulator.launch
-    monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: used.append(name) or original(self, name, *given))
     assert_contract(case.poison_padding(), "cuda")
-    assert {"spread_forward", "spread_backward"} <= set(used)
+    assert {"spread_forward", "spread_backward"} <= set(Emulator.ran)
 
 
 @pytest.mark.parametrize("guess", GUESSES)
@@ -144,40 +136,21 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
 ):
     monkeypatch.setattr(counting.Count, "expected", GUESSES[guess])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-    used, original = [], Emulator.launch
-
-    def run(self, name, device, grid, block, arguments, *more):
-        kind, _, direction = name.partition("_")
-        if direction in ("forward", "backward"):
-            given = dict(zip([parameter for parameter, _ in parameters(direction)], arguments, strict=True))
-            if self.is_called(given["found"], given["least"], given["below"]):
-                used.append((direction, kind == "grouped"))
-        original(self, name, device, grid, block, arguments, *more)
-
-    monkeypatch.setattr(Emulator, "launch", run)
     assert_contract(Case("lstm", steps=6, hidden=30, dtype=torch.float32, ratio=ratio), "cuda")
-    assert {is_crowded for name, is_crowded in used if name == "forward"} == {crowded}
-    assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded}
+    for direction in ("forward", "backward"):
+        used = {name for name in Emulator.ran if name.endswith(direction)}
+        assert {name.startswith("grouped") for name in used} == {crowded}
 
 
 @pytest.mark.parametrize("units", [112, 113, 115, 116, 118, 119, 128])
 def test_a_forward_pass_has_the_same_kernel_whether_its_events_are_counted_guessed_or_recorded(monkeypatch, units):
-    used, original = [], Emulator.launch
-
-    def run(self, name, device, grid, block, arguments, *more):
-        if name.endswith("_forward"):
-            given = dict(zip([parameter for parameter, _ in parameters("forward")], arguments, strict=True))
-            if self.is_called(given["found"], given["least"], given["below"]):
-                used.append(name)
-        original(self, name, device, grid, block, arguments, *more)
-
-    monkeypatch.setattr(Emulator, "launch", run)
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
     case = Case("lstm", steps=4, batch=2, hidden=units, dtype=torch.float32, ratio=(0.01, 0.03))
     for guess, capturing in ((None, False), (10**6, False), (None, True)):
         monkeypatch.setattr(counting.Count, "expected", guess)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
         assert_contract(case, "cuda")
+    used = [name for name in Emulator.ran if name.endswith("_forward")]
     assert len(used) >= 3
     assert len(set(used)) == 1
 
@@ -186,9 +159,8 @@ def test_a_forward_pass_has_the_same_kernel_whether_its_events_are_counted_guess
 @pytest.mark.parametrize("ratio, kernel", [((0.3, 1.0), "event_sums"), ((0.005, 0.02), "sorted_sums")])
 def test_events_of_few_open_units_are_sorted_also_while_a_graph_is_recorded(monkeypatch, capturing, ratio, kernel):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-    monkeypatch.setattr(Emulator, "summed_by", [])
     assert_contract(Case("lstm", steps=60, hidden=30, ratio=ratio), "cuda")
-    assert {name.removeprefix("wide_") for name in Emulator.summed_by} == {kernel}
+    assert {Emulator.plain(name) for name in Emulator.ran if name.endswith(("event_sums", "sorted_sums"))} == {kernel}
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.01])
@@ -353,9 +325,6 @@ def test_under_autocast_layers_in_float64_keep_what_they_compute(low):
 @pytest.mark.parametrize("cell, peephole", [("lstm", False), ("lstm", True), ("gru", False)])
 def test_a_small_layer_has_its_weights_in_registers(monkeypatch, cell, peephole):
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
-    launched = []
-    run = Emulator.launch
-    monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: (launched.append(name), run(self, name, *given)))
     case = Case(cell, leak=0.01, dtype=torch.float32, lengths=[11, 0, 4], peephole=peephole)
     assert_contract(case.poison_padding(), "cuda")
-    assert {"small_dense_forward", "small_dense_backward"} <= set(launched)
+    assert {"small_dense_forward", "small_dense_backward"} <= set(Emulator.ran)

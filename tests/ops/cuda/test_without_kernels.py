@@ -15,11 +15,10 @@ gpu = pytest.mark.gpu
 
 def unusable(monkeypatch, capability=(9, 0), core=None):
     """A machine with a GPU, as far as torch tells."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GeForce GTX 1080")
     monkeypatch.setattr(kernels, "cuda_core", lambda: (object(), object(), core))
-    return kernels.missing.__wrapped__(0)
+    return kernels.missing(0)
 
 
 def compiler_without_cuda_core() -> str:

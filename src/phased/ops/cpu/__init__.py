@@ -1,8 +1,8 @@
 """The compiled core on CPU tensors."""
 
+from phased.lazy import Functions
 from phased.ops.contract import Backend
 from phased.ops.cpu.passes import count, is_clock, recurrence
-from phased.ops.cpu.stepper import CoreStepper
 from phased.ops.native import core, missing
 
 BACKEND = Backend(
@@ -13,7 +13,7 @@ BACKEND = Backend(
     cells=() if core is None else frozenset(core.CELLS),
     shapes=() if core is None else frozenset(core.SHAPES),
     missing=missing,
-    stepper=CoreStepper.create,
+    stepper=Functions("phased.ops.cpu.stepper").CoreStepper,
     count=count,
     is_clock=is_clock,
     provides="compiled core",

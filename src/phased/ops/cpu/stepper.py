@@ -16,15 +16,12 @@ AT_ONCE = 1 << 16  # events in one call of the core; Python notices an interrupt
 
 
 class CoreStepper:
-    """The core has copies of the weights. A state is an object of the core, too."""
+    """The core has copies of the weights. A state is an object of the core, too.
 
-    def __init__(self, stack: Any, units: int, dtype: torch.dtype) -> None:
-        self.native, self._units, self._dtype = stack, units, dtype
-        self.start, self.push, self.pack, self.unpack = stack.start, stack.push, stack.pack, stack.unpack
+    With a table, the first layer's input product is looked up, not computed.
+    """
 
-    @classmethod
-    def create(cls, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> CoreStepper:
-        """A stepper with copies of these weights. With a table, the first layer's input product is looked up, not computed."""
+    def __init__(self, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> None:
         alive: list[Tensor] = []  # keeps memory that addresses point to until the core has copied it
 
         def address_of(tensor: Tensor | None) -> int:
@@ -46,8 +43,9 @@ class CoreStepper:
                     "table": 0 if folded is None else address_of(fold(cell, w, folded)),
                 }
             )
-        units, dtype = weights[0].hh.shape[1], weights[0].hh.dtype
-        return cls(getattr(core, "Stack" + KINDS[dtype])(core.CELLS[cell.name], units, layers), units, dtype)
+        self._units, self._dtype = weights[0].hh.shape[1], weights[0].hh.dtype
+        self.native = stack = getattr(core, "Stack" + KINDS[self._dtype])(core.CELLS[cell.name], self._units, layers)
+        self.start, self.push, self.pack, self.unpack = stack.start, stack.push, stack.pack, stack.unpack
 
     def run(self, state: Any, x: Tensor, time: Tensor) -> Tensor:
         """Take events, many in one call; other Python threads run during it."""

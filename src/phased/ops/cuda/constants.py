@@ -10,9 +10,6 @@ from typing import NamedTuple
 
 import torch
 
-CELLS = {"lstm": "Lstm", "gru": "Gru"}  # the kernels' structs
-SHAPES = {"triangle": 0, "square": 1}  # the kernels' argument `square`
-
 LANES = 32  # threads of a warp
 COLUMNS = 4 * LANES  # columns of a block of weights: four for each lane
 

@@ -285,11 +285,8 @@ def recurrence(device: int, source: str, build: Build) -> Kernels:
         return Kernels(architecture(device), (source,), build.macros())
 
 
-@cache
 def missing(device: int) -> str | None:
     """Why the kernels cannot run on a GPU and the cure, or None if they have been compiled."""
-    if not torch.cuda.is_available():
-        return "torch sees no CUDA device. Run on a machine with an NVIDIA GPU and a torch built for CUDA."
     why = cuda_core()[2]
     if why is not None:
         return why

@@ -12,16 +12,14 @@ from torch import Tensor
 
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops.contract import Problem, without_autocast
-from phased.ops.cuda import kernels
+from phased.ops.cuda import CELLS, SHAPES, kernels
 from phased.ops.cuda.constants import (
-    CELLS,
     FOUND_BYTES,
     GATE,
     GROUPED,
     LANES,
     OF_BLOCK_BYTES,
     PRODUCTS,
-    SHAPES,
     STRETCH,
     TAPE_MACRO,
     Build,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phased.ops.contract import EventCount, Gradients, Problem, Result
-from phased.ops.cuda import counting, kernels, replay
+from phased.ops.cuda import counting, replay
 from phased.ops.cuda.counting import Count
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import (
@@ -26,22 +26,8 @@ from phased.ops.cuda.launch import (
     taped,
 )
 from phased.ops.cuda.replay import ListedBackward, ListedCall
-from phased.ops.operator import Operator
-from phased.tracing import constant
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
-
-
-def missing(device: torch.device | None = None) -> str | None:
-    """Why the kernels cannot run on a GPU (None: the current one) and the cure, or None."""
-    return _missing(None if device is None else device.index)
-
-
-@constant
-def _missing(index: int | None) -> str | None:
-    if index is None:
-        index = torch.cuda.current_device() if torch.cuda.is_available() else 0
-    return kernels.missing(index)
 
 
 def forward(problem: Problem, keep: bool, listed: ListedCall | None = None, guess: bool = False) -> Result:
@@ -140,17 +126,3 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
         x.new_empty(schedule, dtype=torch.uint8),
         x.new_empty(events, taped(size, dense, tape_dtype_of(problem)), dtype=torch.uint8),
     ]
-
-
-recurrence = Operator(
-    "cuda",
-    forward,
-    backward,
-    saved_like,
-    begin=begin,
-    empty_state=True,
-    autocast=True,
-    numbers=2,
-    find=replay.find,
-    replay=replay.replay,
-)

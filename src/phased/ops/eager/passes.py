@@ -16,7 +16,7 @@ from torch import Tensor
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.eager import dense, sparse
 from phased.ops.eager.tape import Tape
-from phased.ops.operator import Forward, Operator, filled
+from phased.ops.operator import Forward, filled
 from phased.schedule import valid_steps
 
 
@@ -54,7 +54,7 @@ def backward(
     return gradients
 
 
-def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
+def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     """Empty tensors like those `forward` saves, for tracing."""
     steps, batch, _ = problem.input.shape
     height = Tape.height(problem.cell)
@@ -67,6 +67,3 @@ def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
         problem.input.new_empty(events, dtype=torch.float64),
         problem.input.new_empty(height, events),
     ]
-
-
-recurrence = Operator("eager", forward, backward, tape_shapes)

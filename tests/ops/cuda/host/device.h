@@ -1,9 +1,6 @@
 // The words of device.h of the kernels, on one CPU thread: see host/grid.h.
 #pragma once
 
-#include <cmath>
-#include <cstring>
-
 namespace phased {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }

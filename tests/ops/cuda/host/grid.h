@@ -1,6 +1,7 @@
-// A GPU's grid on one CPU thread: each of a block's threads is a context of its own. They run in
-// turns, in an order that is drawn anew each time, and give way at barriers and exchanges: a missing barrier gives wrong numbers.
-// Included before a kernel's source. SHARED says what its variables in shared memory are: `static`, or nothing where all are extern.
+// A GPU's grid on one CPU thread: each of a block's threads is a context of its own. They run in turns, in an order that is drawn anew
+// each time, and give way at barriers and exchanges: a missing barrier gives wrong numbers. The compiler's command line includes this
+// file, so that it is compiled once for all programs. SHARED says what a kernel's variables in shared memory are: `static`, or nothing
+// where all are extern.
 #pragma once
 
 #include <sched.h>

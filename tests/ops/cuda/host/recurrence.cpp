@@ -8,8 +8,6 @@
 #else
 #define SHARED
 #endif
-#include "grid.h"
-
 #define QUOTED(name) #name
 #define FILE_OF(name) QUOTED(name)
 #include FILE_OF(PHASED_SOURCE)

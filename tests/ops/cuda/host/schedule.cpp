@@ -1,7 +1,5 @@
 // The kernels of schedule.cu against plain loops. Arguments: units, sequences, steps, features, where times begin.
 #define SHARED static
-#include "grid.h"
-
 #include "schedule.cu"
 
 using namespace phased;

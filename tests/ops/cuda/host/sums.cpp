@@ -1,8 +1,6 @@
 // The kernels of sums.cu, sorted_sums.cu and unit_sums.cu, and what adds up their sums, against plain loops. Arguments: units, sequences,
 // steps, features, splits of the rows, warps of a block.
 #define SHARED
-#include "grid.h"
-
 #include "sums.cu"
 #include "sorted_sums.cu"
 #include "unit_sums.cu"
