@@ -42,7 +42,8 @@ class Settings:
         layout: "long" or "wide", or None if the names of the columns determine it.
         selected: whether `variable=[...]` selected columns of a wide table. All other columns are left out.
         levels: the levels of each text variable. `variables` and `statics` contain "name=level" for each.
-        labels: columns of id, time and target in the table of labels, as far as they were given.
+        labels: columns of id, time and target in the table of labels, as far as they were given; or target and horizon of a
+            target from the table itself.
         offset: whether the dates had an offset from UTC, or None if unknown.
 
     Example:
