@@ -14,6 +14,8 @@ from phased import lazy
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+    from phased.learn.batch import Batch
+
 
 def make(**options: Any) -> Fabric:
     """A Fabric with these options, not launched."""
@@ -25,6 +27,39 @@ def make(**options: Any) -> Fabric:
     return made
 
 
+class NotCast:
+    """A batch that Fabric does not look into: in mixed precision it would cast times to half precision."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+
+class Inner(nn.Module):
+    """The module that Fabric wraps: a model that takes its batch in a `NotCast`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, hidden: NotCast) -> Tensor:
+        """The model's output."""
+        answer: Tensor = self.model(hidden.batch)
+        return answer
+
+
+class Outer(nn.Module):
+    """A module as Fabric has wrapped it, called with a batch."""
+
+    def __init__(self, wrapped: nn.Module) -> None:
+        super().__init__()
+        self.wrapped = wrapped
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The model's output."""
+        answer: Tensor = self.wrapped(NotCast(batch))
+        return answer
+
+
 class Processes:
     """The processes of a launched Fabric, with the methods of `phased.learn.device.OneDevice`."""
 
@@ -34,10 +69,10 @@ class Processes:
         self.world_size, self.global_rank, self.is_global_zero = fabric.world_size, fabric.global_rank, fabric.is_global_zero
         self.precision: str = fabric.strategy.precision.precision
 
-    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module and the optimiser, wrapped by Fabric."""
-        made: tuple[Any, Any] = self.fabric.setup(module, optimizer)
-        return made
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
+        """The model and the optimiser, wrapped by Fabric."""
+        wrapped, made = self.fabric.setup(Inner(model), optimizer)
+        return Outer(wrapped), made
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss, averaged over all processes."""
