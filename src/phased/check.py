@@ -341,8 +341,9 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
-        # torch shares no memory in another byte order, reversed or read-only, and its default device may be another.
-        given = torch.as_tensor(np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W"]), device="cpu")
+        if not (array.flags.carray and array.dtype.isnative):  # torch shares no memory that is reversed, read-only or not native
+            array = np.array(array, array.dtype.newbyteorder("="), order="C")
+        given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given
