@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_WARPS, Build, struct_bytes
+from phased.ops.cuda.constants import Build, struct_bytes
 from phased.ops.cuda.kernels import OLDEST
+from phased.ops.cuda.layout import SPREAD_WARPS
+from phased.ops.cuda.steps import OPEN_WARPS
 
 core, _, absent = kernels.cuda_core()
 try:
