@@ -181,16 +181,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
 
 
-def never_missing(device: torch.device | None = None) -> str | None:
-    """For a backend that runs wherever torch does."""
-    return None
-
-
-def refuses_nothing(problem: Problem) -> str | None:
-    """For a backend that computes every problem."""
-    return None
-
-
 @dataclass(frozen=True)
 class Backend:
     """One way to compute the recurrence.
@@ -205,8 +195,8 @@ class Backend:
     device: str | None = None  # type of the device that its tensors must be on; None for any
     cells: Collection[str] | None = None  # names of the cells that it computes; None: all
     shapes: Collection[str] | None = None  # names of the gate shapes, likewise
-    missing: Missing = never_missing
-    refuses: Callable[[Problem], str | None] = refuses_nothing
+    missing: Missing = lambda device=None: None
+    refuses: Callable[[Problem], str | None] = lambda problem: None
     replay: Callable[[Problem], Replay | None] | None = None  # returns None for a problem that is like no earlier one
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.

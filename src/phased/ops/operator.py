@@ -280,8 +280,8 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
                     return None, None, *found
             cell, kind, autocast, events, counts = ctx.settings
             (input,), state, weights, gate, (output,), final, tape = split(kept, counts)
-            matrices = Weights.from_present(weights)
-            problem = Problem(cell, TimeGate(gate[0], gate[1], gate[2], *kind), input, time, tuple(state), matrices, lengths, autocast)
+            matrices, own_gate = Weights.from_present(weights), TimeGate(gate[0], gate[1], gate[2], *kind)
+            problem = Problem(cell, own_gate, input, time, tuple(state), matrices, lengths, autocast)
             result = Result(output, tuple(final), tape, events)
             with torch.no_grad() if differentiable else nullcontext(), without_autocast(input.device.type):
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[2])
