@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
@@ -357,18 +356,11 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
-        if not _torch_takes(array):
-            array = np.array(array, array.dtype.newbyteorder("="), order="C")
-        given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
+        # torch shares no memory in another byte order, reversed or read-only, and its default device may be another.
+        given = torch.as_tensor(np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W"]), device="cpu")
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given
-
-
-def _torch_takes(array: NDArray[Any]) -> bool:
-    """Whether torch can share an array's memory: not that of a memory map, of another byte order, or of a reversed view."""
-    size = array.dtype.itemsize
-    return array.flags.writeable and array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
 
 
 def finite_values(name: str, value: Tensor) -> None:

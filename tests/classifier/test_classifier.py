@@ -56,33 +56,6 @@ def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch, read)
     assert np.array_equal(last, session.probabilities)
 
 
-@pytest.mark.parametrize("read", READ)
-def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, read):
-    monkeypatch.setattr(sessions, "CHUNK", 64)
-    classifier, events = Classifier.of(network(**read)), recording()
-    session = classifier.session()
-    before = session.run(events.part(0, 200))
-    with monkeypatch.context() as patch:
-        patch.setattr(sessions.Now, "after", raising_after(2))
-        with pytest.raises(KeyboardInterrupt):
-            session.run(events.part(200, 500))
-    assert np.array_equal(session.probabilities, before)
-    assert np.array_equal(session.run(events.part(200, 500)), classifier.classify(events).probabilities)
-
-
-def raising_after(calls):
-    """`Now.after`, interrupted at a later call."""
-    original, made = sessions.Now.after, []
-
-    def after(self, stream, outputs):
-        made.append(outputs)
-        if len(made) > calls:
-            raise KeyboardInterrupt
-        return original(self, stream, outputs)
-
-    return after
-
-
 @pytest.mark.parametrize("chunk", [7, 10_000])
 @pytest.mark.parametrize("read", READ)
 def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, read, monkeypatch):
@@ -153,9 +126,10 @@ def test_time_must_not_go_backwards():
         session.run(early)
 
 
-def test_a_run_takes_all_events_or_none(monkeypatch):
+@pytest.mark.parametrize("read", READ)
+def test_a_run_takes_all_events_or_none(monkeypatch, read):
     monkeypatch.setattr(sessions, "CHUNK", 64)
-    classifier, events = Classifier.of(network()), recording(500)
+    classifier, events = Classifier.of(network(**read)), recording(500)
     session = classifier.session()
     before = session.run(events.part(0, 100))
     rest = events.part(100, 500)

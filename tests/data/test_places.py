@@ -43,15 +43,14 @@ def test_an_explicit_folder_comes_before_the_variable_and_that_before_the_cache(
 
 @pytest.mark.parametrize("find, what", [(find_nmnist, "Train/<digit>/<number>.bin"), (find_mnist, "train-images-idx3-ubyte.gz")])
 def test_missing_data_is_an_error_with_what_where_and_the_cure(tmp_path, monkeypatch, find, what):
-    with pytest.raises(
-        FileNotFoundError, match=rf"expected .*{what}.*in '{tmp_path}' \(the folder given\).*Download.*--data.*PHASED_"
+    for given, data, where in (
+        (tmp_path, "", "the folder given"),
+        (None, "", "the cache; .* not set"),
+        (None, tmp_path, "PHASED_DATA"),
     ):
-        find(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"\(the cache; PHASED_DATA is not set\)"):
-        find()
-    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"\(PHASED_DATA\)"):
-        find()
+        monkeypatch.setenv("PHASED_DATA", str(data))
+        with pytest.raises(FileNotFoundError, match=rf"expected .*{what}.*in '.*' \({where}\).*Download.*--data.*PHASED_DATA"):
+            find(given)
 
 
 @pytest.mark.parametrize(

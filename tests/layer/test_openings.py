@@ -5,7 +5,6 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.utils.checkpoint import checkpoint
 
 from layers import Doubled, Layer, each_direction, each_layer
 from phased import LogUniform, PhasedLSTM, never_open, updates, wake
@@ -95,15 +93,6 @@ def with_values(name: str, value: float, *units: int) -> Layer:
 )
 def test_the_warning_says_what_the_units_do_and_what_helps(rnn, time, says):
     assert re.search(says, message(rnn, time))
-
-
-def test_it_is_the_units_with_no_update_that_are_counted():
-    torch.manual_seed(3)
-    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
-    time = torch.arange(60).unsqueeze(1).expand(60, 2)
-    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
-    assert 0 < closed < 50
-    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
 
 
 def without_gradients(rnn: Layer) -> None:
@@ -201,12 +190,6 @@ def test_a_subclass_may_draw_its_parameters_itself():
     train(own(3, 7), 2)
 
 
-def test_the_warning_points_at_the_users_call_of_a_model_too():
-    with pytest.warns(UserWarning, match=NEVER) as caught:
-        train(nn.DataParallel(PhasedLSTM(3, 7, **SEVEN)), BATCHES)
-    assert Path(caught[0].filename) == Path(__file__)
-
-
 CLOCKS = {
     "whole numbers": torch.arange(200).unsqueeze(1).expand(200, 4),
     "microseconds since 1970": 1_700_000_000_000_000 + torch.randint(0, 10**9, (500, 4)).sort(0).values,
@@ -249,14 +232,6 @@ def test_a_compiled_layer_does_not_count():
     train(rnn, 1)  # the count is no reason to compile again
     with torch.compiler.set_stance("fail_on_recompile"):
         train(compiled, 1)
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    x = torch.randn(30, 4, 3, requires_grad=True)
-    checkpoint(lambda x: rnn(x, clocks(30, 4))[0], x, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
-    assert rnn._openings.active
 
 
 @pytest.mark.gpu
@@ -383,13 +358,6 @@ def test_the_shift_that_opens_a_unit_is_the_nearest():
     rnn = PhasedLSTM(1, 1, period=1000.0, shift=f64([500.0]), ratio_on=0.1)
     wake(rnn, [[0.0, 200.0], [300.0]])
     assert rnn.shift_l0.item() == pytest.approx(950.0)  # open from 950 to 1050, which is 50 in the cycle of 0
-
-
-def test_microseconds_since_1970_wake_units_too():
-    time = 1_700_000_000_000_000 + torch.arange(100) * 1_000_003
-    rnn = PhasedLSTM(1, 200, period=LogUniform(1e6, 1e12), ratio_on=1e-3)
-    assert wake(rnn, time) > 0
-    assert not never_open(rnn, time).any()
 
 
 def test_parametrised_shifts_are_set_through_their_parametrisation():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -41,7 +42,8 @@ class Settings:
         layout: "long" or "wide", or None if the names of the columns determine it.
         selected: whether `variable=[...]` selected columns of a wide table. All other columns are left out.
         levels: the levels of each text variable. `variables` and `statics` contain "name=level" for each.
-        labels: columns of id, time and target in the table of labels, as far as they were given.
+        labels: columns of id, time and target in the table of labels, as far as they were given; or target and horizon of a
+            target from the table itself.
         offset: whether the dates had an offset from UTC, or None if unknown.
 
     Example:
@@ -162,3 +164,8 @@ def listed(names: Sequence[object], most: int = 10) -> str:
     """Return the first names and the number of others, for a message."""
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"
+
+
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Return the names that occur twice or more."""
+    return [name for name, count in Counter(names).items() if count > 1]

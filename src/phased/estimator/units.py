@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -58,3 +60,18 @@ def in_unit(duration: NDArray[Any], unit: str, resolution: str = "us") -> NDArra
     """Durations as numbers in a unit: integers in a resolution, or timedelta64."""
     count = duration.astype("timedelta64[us]").astype(np.int64) if duration.dtype.kind == "m" else duration
     return np.asarray(count / (microseconds(unit) / MICROSECONDS[resolution]), np.float64)
+
+
+def in_times(length: float | str, unit: str) -> float:
+    """Return a length of time, such as "24h" or a number, in the unit of the times. Raises ValueError if it has another."""
+    found = re.fullmatch(r"\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(\S*)\s*", str(length))
+    number = float(found[1]) if found else math.nan
+    given = unit_name(found[2]) if found else ""
+    if not 0 < number < math.inf:
+        raise ValueError(f"horizon must be a length of time above 0, such as 24h, got {length!r}.")
+    if given in ("", unit):
+        return number
+    if not {given, unit} <= MICROSECONDS.keys():
+        known = f"in {unit!r}, the unit of the times" if unit else "a number, because the unit of the times is not known"
+        raise ValueError(f"horizon must be {known}, got {length!r}.")
+    return number * MICROSECONDS[given] / MICROSECONDS[unit]

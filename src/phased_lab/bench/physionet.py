@@ -18,8 +18,7 @@ from phased.cli.options import path
 from phased.data.places import find
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark
-from phased_lab.bench.estimators import CELLS, Seeds, fitted
-from phased_lab.bench.measure import Timing
+from phased_lab.bench.estimators import Seeds, epochs_of, fitted_in_turns
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 PHYSIONET = (
@@ -47,40 +46,28 @@ def read(data: Path | None) -> tuple[Events, Labels]:
 
 
 def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds: int, units: int, epochs: int) -> dict[str, Any]:
-    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU.
-
-    Cells take turns, so that changes of the machine's speed affect every cell.
-    """
+    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU."""
     train = np.setdiff1d(np.arange(len(y)), test)
-    p: dict[str, list[Numbers]] = {name: [] for name in CELLS}
-    kept: dict[str, list[int]] = {name: [] for name in CELLS}
-    seconds: dict[str, list[float]] = {name: [] for name in CELLS}
-    for seed in range(seeds):
-        for name in CELLS:
-            model = fitted(name, events[train], y[train], units=units, epochs=epochs, random_state=seed * folds + which)
-            p[name].append(model.predict_proba(events[test])[:, 1])
-            kept[name].append(model.report_.best)
-            seconds[name] += [epoch.seconds for epoch in model.report_.curve]
+    states = range(which, seeds * folds, folds)
+    models = fitted_in_turns(events[train], y[train], states, units=units, epochs=epochs)
     return {
         "stays": len(test),
         "deaths": int(y[test].sum()),
-        **scores(y[test], p),
-        "epochs_kept": kept,
-        "seconds": {name: Timing.of(values) for name, values in seconds.items()},
+        **scores(y[test], {name: [model.predict_proba(events[test])[:, 1] for model in own] for name, own in models.items()}),
+        "epochs_kept": {name: [model.report_.best for model in own] for name, own in models.items()},
+        "seconds": epochs_of(models),
     }
 
 
 def scores(y: Labels, p: Mapping[str, Sequence[Numbers]]) -> dict[str, Any]:
     """Score each cell from the probabilities of each seed. Differences to the first cell have standard errors."""
+    found: dict[str, Any] = {}
+    for name, score in (("auroc", roc_auc_score), ("auprc", average_precision_score)):
+        found[name] = {cell: [float(score(y, each)) for each in own] for cell, own in p.items()}
+        found[f"{name}_together"] = {cell: float(score(y, np.mean(own, 0))) for cell, own in p.items()}
     ranks = {cell: np.mean([ranked(y, each) for each in own], 0) for cell, own in p.items()}
     first = next(iter(ranks.values()))
-    return {
-        "auroc": {cell: [float(roc_auc_score(y, each)) for each in own] for cell, own in p.items()},
-        "auroc_together": {cell: float(roc_auc_score(y, np.mean(own, 0))) for cell, own in p.items()},
-        "auprc": {cell: [float(average_precision_score(y, each)) for each in own] for cell, own in p.items()},
-        "auprc_together": {cell: float(average_precision_score(y, np.mean(own, 0))) for cell, own in p.items()},
-        "difference": {cell: paired(y, own - first) for cell, own in ranks.items()},
-    }
+    return found | {"difference": {cell: paired(y, own - first) for cell, own in ranks.items()}}
 
 
 def ranked(y: Labels, p: Numbers) -> Numbers:
@@ -89,11 +76,11 @@ def ranked(y: Labels, p: Numbers) -> Numbers:
     The mean over the stays of one class is the AUROC. The differences of the shares of two models give the error of the
     difference of the AUROCs (DeLong et al. 1988).
     """
-    shares = np.zeros(len(y))
-    dead = y == 1
-    for own, other, sign in ((dead, np.sort(p[~dead]), 1), (~dead, np.sort(p[dead]), -1)):
-        share = np.mean([np.searchsorted(other, p[own], side) for side in ("left", "right")], 0) / len(other)
-        shares[own] = share if sign > 0 else 1 - share
+    below = np.zeros(len(y))
+    for own in (y == 0, y == 1):
+        others = np.sort(p[~own])
+        below[own] = np.mean([np.searchsorted(others, p[own], side) for side in ("left", "right")], 0) / len(others)
+    shares: Numbers = np.where(y == 1, below, 1 - below)
     return shares
 
 

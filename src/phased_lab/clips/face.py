@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.needs import module
+from phased.lazy import module
 
 SIDE = 48  # pixels of a prepared frame
 EVERY = 8  # frames: the detector takes most of the time

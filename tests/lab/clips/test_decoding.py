@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phased_lab.clips import BadClip, decode
+from phased_lab.clips import BadClip
+from phased_lab.clips.decoding import decode
 from videos import FRAMES, HEIGHT, WIDTH, write_video
 
 

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from phased.estimator.events import Events
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
-from phased.estimator.tables.cells import read_values, with_levels
+from phased.estimator.tables.cells import empty, read_values, with_levels
 from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
 from phased.estimator.tables.formats import open_source
 from phased.estimator.tables.rows import (
     Measurements,
-    Sequences,
     Steps,
     at_first_time,
     constant,
@@ -39,38 +38,40 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Eve
     """
     how = asked if like is None else asked.completed(like)
     found = open_source(source)
-    columns = resolve(found.columns, found.name, asked, like or Settings(), found.files_are_sequences)
+    columns = resolve(found, asked, like or Settings())
     opened = open_table(found, columns, how, like)
     cells = (read_wide if columns.wide else read_long)(opened)
-    made, levels = with_levels(_sequences(opened, cells), cells.texts, None if like is None else like.levels)
+    static, steps = _static(opened, cells), _with_bare_steps(opened, cells)
+    variables = tuple(name for name, is_static in zip(cells.names, cells.static, strict=True) if not is_static)
+    statics = tuple(name for name in cells.names if name not in {*variables}) if how.statics is None else how.statics
     events = Events(
         ids=opened.ids,
-        variables=made.variables,
-        statics=made.statics,
+        variables=variables,
+        statics=statics,
         unit=opened.times.unit,
-        offset=offsets(np.bincount(made.steps.sequence, minlength=len(opened.ids))),
-        time=made.steps.time,
-        entry=offsets(made.steps.measured),
-        variable=made.variable.astype(np.int32, copy=False),
-        value=made.value,
-        static=made.static,
+        offset=offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
+        time=steps.time,
+        entry=offsets(steps.measured),
+        variable=cells.variable.astype(np.int32, copy=False),
+        value=cells.value,
+        static=static,
         origin=cells.origin,
         settings=replace(
             how,
             unit=opened.times.unit,
             clock=opened.times.clock,
             offset=opened.times.offset,
-            variables=made.variables,
-            statics=made.statics,
+            variables=variables,
+            statics=statics,
             columns=columns.names,
-            drop=(*how.drop, *(name for name, level in levels.items() if not level)),
             layout=columns.layout,
             selected=columns.selected,
-            levels={name: level for name, level in levels.items() if level},
         ),
         counts={name: count for name, count in cells.counts.items() if count},
     )
-    return events, opened.column("time").gather(pl.Series(made.steps.row).replace(-1, None))
+    if cells.texts or how.levels:
+        events = with_levels(events, cells.texts, how.levels)
+    return events, opened.column("time").gather(pl.Series(steps.row).replace(-1, None))
 
 
 class Cells(NamedTuple):
@@ -140,8 +141,8 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
     present = distinct.sort().to_list()
     opened.check_names(present)
     # A variable without any value, such as a code of MEDS for an event, is left out.
-    empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
-    measured = {*column.filter(~empty).unique().drop_nulls()} if empty.any() else {*present}
+    lacking = empty(value)
+    measured = {*column.filter(~lacking).unique().drop_nulls()} if lacking.any() else {*present}
     measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
     names = opened.names([name for name in present if name in measured], lambda name: int((column == name).arg_max() or 0))
     left_out = sorted({*present} - {*names})
@@ -287,11 +288,10 @@ def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
     return np.array([name in among for name in names], np.bool_)
 
 
-def _sequences(opened: Opened, cells: Cells) -> Sequences:
-    """The steps of all sequences, and the values that are known once per sequence."""
-    names, static = cells.names, cells.static
-    found = [name for name, is_static in zip(names, static, strict=True) if is_static]
-    statics = found if opened.how.statics is None else list(opened.how.statics)
+def _static(opened: Opened, cells: Cells) -> NDArray[np.float64]:
+    """The values that are known once per sequence, (sequences, statics), NaN where unknown."""
+    names, found = cells.names, np.flatnonzero(cells.static)
+    statics = [names[number] for number in found] if opened.how.statics is None else opened.how.statics
     place = {name: number for number, name in enumerate(statics)}
     places = np.array([place.get(name, 0) for name in names], np.int64)
     text = is_in(names, cells.texts)
@@ -304,14 +304,7 @@ def _sequences(opened: Opened, cells: Cells) -> Sequences:
             f"a static variable must have one value per sequence, got {several} at {opened.table.where(where, name)}. "
             f"Merge its values (merge: 'first', or another rule){cure}."
         )
-    return Sequences(
-        variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
-        statics=tuple(statics),
-        static=matrix,
-        steps=_with_bare_steps(opened, cells),
-        variable=cells.variable,
-        value=cells.value,
-    )
+    return matrix
 
 
 def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
@@ -319,13 +312,11 @@ def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
     without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
     if not without.any():
         return cells.steps
-    place = np.flatnonzero(without[opened.sequence] & opened.times.known)
-    place = place[np.lexsort((cells.time[place], opened.sequence[place]))]
-    place = place[starts(opened.sequence[place])]
-    without[opened.sequence[place]] = False
-    timeless = np.flatnonzero(without)
-    sequence, row = np.concatenate([opened.sequence[place], timeless]), np.append(place, np.full(len(timeless), -1))
-    bare = Steps(sequence, np.append(cells.time[place], np.zeros(len(timeless))), row, np.zeros_like(row))
+    time, known = np.where(opened.times.known, cells.time, np.inf), opened.times.known
+    row = np.flatnonzero(without[opened.sequence])
+    row = row[np.lexsort((time[row], opened.sequence[row]))]
+    row = row[starts(opened.sequence[row])]
+    bare = Steps(opened.sequence[row], np.where(known[row], time[row], 0.0), np.where(known[row], row, -1), np.zeros_like(row))
     steps = [np.concatenate(pair) for pair in zip(cells.steps, bare, strict=True)]
     order = np.argsort(steps[0], kind="stable")
     return Steps(*(each[order] for each in steps))
