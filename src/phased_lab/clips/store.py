@@ -180,18 +180,12 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     ordered = sorted(set(read_list(Path(folder)).jump if names is None else names))
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
-    tensor = torch.from_numpy
-    video, sound, sentences, jumps = [], [], [], []
-    for name in ordered:
-        clip = read(Path(folder), name)
-        assert clip.sentence is not None
-        video.append(Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)))
-        rows, ends = clip.sound(rate)
-        sound.append(Ragged.one(x=tensor(rows), time=tensor(ends)))
-        sentences.append(clip.sentence)
-        jumps.append(clip.jump)
+    tensor, clips = torch.from_numpy, [read(Path(folder), name) for name in ordered]
+    video = [Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)) for clip in clips]
+    sound = [Ragged.one(x=tensor(rows), time=tensor(ends)) for rows, ends in (clip.sound(rate) for clip in clips)]
+    sentences = [clip.sentence for clip in clips if clip.sentence is not None]  # all stored clips have one
     words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
-    jump = torch.tensor(jumps, dtype=torch.float32)
+    jump = torch.tensor([clip.jump for clip in clips], dtype=torch.float32)
     return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
 
 
