@@ -269,7 +269,7 @@ def test_two_machines_train_as_one_does(tmp_path, device):
 
     On a GPU both use the same one.
     """
-    runs = [tiny_run(model=model, epochs=2) for model in ("phased", "lstm", "bn-lstm")]
+    runs = [tiny_run(model=model, epochs=2) for model in ("phased", "bn-lstm")]
     runs = [replace(run, training=replace(run.training, train=39)) for run in runs]
     runs.append(replace(runs[-1], network=replace(runs[-1].network, normalise="term"), tag="term"))
     settings = replace(runs[0].training, openness_cost=0.1)
