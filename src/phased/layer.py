@@ -22,6 +22,9 @@ from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
 
+OF_TORCH = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+"""Options of torch.nn.LSTM."""
+
 
 class PhasedRNN(GatedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
@@ -324,18 +327,8 @@ class PhasedRNN(GatedModule):
     def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
         """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
         weight: Any = rnn.weight_ih_l0
-        layer = cls(
-            rnn.input_size,
-            rnn.hidden_size,
-            rnn.num_layers,
-            rnn.bias,
-            rnn.batch_first,
-            rnn.dropout,
-            rnn.bidirectional,
-            device=weight.device,
-            dtype=weight.dtype,
-            **settings,
-        )
+        options = {name: getattr(rnn, name) for name in OF_TORCH}
+        layer = cls(**options, device=weight.device, dtype=weight.dtype, **settings)
         with torch.no_grad():
             for names in layer._names:
                 for name in names.weights:  # not by state_dict, which has other names where rnn is parametrised

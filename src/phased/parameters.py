@@ -115,11 +115,7 @@ class GatedModule(nn.Module):
                     self._set(name, value)
             for names in self._names:
                 for name in (*names.weights, *names.peephole):
-                    own = self._parameters.get(name)
-                    if own is not None:
-                        nn.init.uniform_(own, -bound, bound)
-                    else:
-                        self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
+                    self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
 
     def _draw_gate(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Period, shift and ratio_on of a layer's units; by default shifts are uniform over each unit's own period."""

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from phased import files
 from phased.cli import STOPPED
-from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings, uninterrupted
+from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings, print_line, uninterrupted
 from phased.cli.options import AsJson, Device, ModelOut, expanded, named, path, table_named
 
 TASKS = ("auto", "classes", "numbers")
@@ -136,7 +136,7 @@ def fit(
         with uninterrupted():
             model.save(place, command=shlex.join(["phased", *sys.argv[1:]]))
     with plain_errors(f"The model is in '{place}'."):
-        Console().print(f"{report}\n  {place}", soft_wrap=True, markup=False, highlight=False)
+        print_line(Console(), f"{report}\n  {place}")
         if report.interrupted:
             kept = "" if place == out else f" The finished model in '{out}' is as it was."
             fail(f"stopped. The unfinished model is in '{place}'.{kept} {again}", TERMINATED if came else STOPPED)
@@ -166,7 +166,7 @@ def predict(model: ModelFolder, source: TableFile, out: Predictions, table: Tabl
         out.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(out, text.getvalue().encode())
         console = Console() if out.is_file() else Errors()  # a device may be the standard output
-        console.print(f"  {out}: {len(events):,} sequences", soft_wrap=True, markup=False, highlight=False)
+        print_line(console, f"  {out}: {len(events):,} sequences")
 
 
 @expanded

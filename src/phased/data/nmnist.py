@@ -112,9 +112,8 @@ class Source:
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part, self._packed = path, part, path.suffix == ".zip"
         found = [path] if self._packed else [file for digit in DIGITS for file in (path / digit).glob("*")]
-        self._files = [
-            (file, *(ragged.version(file) or (0, 0))) for file in found
-        ]  # a file that cannot be read is an error later
+        # A file that cannot be opened here is an error when it is read.
+        self._files = [(file, *(ragged.version(file) or (0, 0))) for file in found]
         about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
         self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
 

@@ -175,7 +175,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
         >>> from phased.data.recordings import NMNIST, Recording, Sensor
         >>> large = Recording(np.array([100, 110]), np.array([80, 20]), np.ones(2, bool), np.array([5, 9]), Sensor(346, 260))
         >>> crop(large, 90, 70, NMNIST).x
-        array([10])
+        array([10], dtype=int32)
     """
     width, height = recording.sensor
     if not (0 <= x <= width - sensor.width and 0 <= y <= height - sensor.height):
@@ -186,7 +186,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
             else f"the recording must have at least {sensor.width} x {sensor.height} pixels, got {width} x {height}."
         )
     inside = (recording.x >= x) & (recording.x < x + sensor.width) & (recording.y >= y) & (recording.y < y + sensor.height)
-    columns, rows = recording.x[inside] - x, recording.y[inside] - y
+    columns, rows = recording.x[inside].astype(np.int32) - x, recording.y[inside].astype(np.int32) - y
     return Recording(columns, rows, recording.polarity[inside], recording.time[inside], sensor)
 
 

@@ -83,10 +83,9 @@ def caption(figure: Figure, *lines: str) -> None:
     figure.supxlabel(_literal(shown), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
 
 
-def plain_logarithm(*axes: Axis) -> None:
+def plain_logarithm(axis: Axis) -> None:
     """Label a logarithmic axis 1, 2, 5, 10, 20, ..., or only with powers of ten if it has a wide range."""
-    for axis in axes:
-        low, high = sorted(axis.get_view_interval())
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

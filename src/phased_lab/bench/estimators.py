@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import mean, median
 from typing import Annotated, Any, NamedTuple
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased_lab.bench.cases import Case, Cases, Sheet, benchmark
+from phased_lab.bench.measure import Timing
 
 CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds 0 to N - 1.")]
@@ -53,6 +54,21 @@ def fitted(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(x, y)
+
+
+def fitted_in_turns(x: Any, y: Any, states: Iterable[int], **settings: Any) -> dict[str, list[Any]]:
+    """Classifiers of every cell, one for each random state. Cells take turns, as the speed of the machine changes."""
+    models: dict[str, list[Any]] = {cell: [] for cell in CELLS}
+    for state in states:
+        for cell, own in models.items():
+            own.append(fitted(cell, x, y, random_state=state, **settings))
+    return models
+
+
+def epochs_of(models: Mapping[str, Sequence[Any]], first: int = 1) -> dict[str, Timing]:
+    """Seconds of an epoch by cell, from the epoch with the number `first` on."""
+    curves = {cell: [epoch for model in own for epoch in model.report_.curve[first - 1 :]] for cell, own in models.items()}
+    return {cell: Timing.of([epoch.seconds for epoch in curve]) for cell, curve in curves.items()}
 
 
 def bits(count: int, seed: int, changes: bool) -> Data:

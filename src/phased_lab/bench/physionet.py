@@ -18,8 +18,7 @@ from phased.cli.options import path
 from phased.data.places import find
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark
-from phased_lab.bench.estimators import CELLS, Seeds, fitted
-from phased_lab.bench.measure import Timing
+from phased_lab.bench.estimators import Seeds, epochs_of, fitted_in_turns
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 PHYSIONET = (
@@ -47,22 +46,16 @@ def read(data: Path | None) -> tuple[Events, Labels]:
 
 
 def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds: int, units: int, epochs: int) -> dict[str, Any]:
-    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU.
-
-    Cells take turns, so that changes of the machine's speed affect every cell.
-    """
+    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU."""
     train = np.setdiff1d(np.arange(len(y)), test)
-    models: dict[str, list[PhasedClassifier]] = {name: [] for name in CELLS}
-    for seed in range(seeds):
-        for name, own in models.items():
-            own.append(fitted(name, events[train], y[train], units=units, epochs=epochs, random_state=seed * folds + which))
-    seconds = {name: [epoch.seconds for model in own for epoch in model.report_.curve] for name, own in models.items()}
+    states = range(which, seeds * folds, folds)
+    models = fitted_in_turns(events[train], y[train], states, units=units, epochs=epochs)
     return {
         "stays": len(test),
         "deaths": int(y[test].sum()),
         **scores(y[test], {name: [model.predict_proba(events[test])[:, 1] for model in own] for name, own in models.items()}),
         "epochs_kept": {name: [model.report_.best for model in own] for name, own in models.items()},
-        "seconds": {name: Timing.of(values) for name, values in seconds.items()},
+        "seconds": epochs_of(models),
     }
 
 

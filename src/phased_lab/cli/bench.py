@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from phased import files
-from phased.cli.errors import fail, plain_errors
+from phased.cli.errors import fail, plain_errors, print_line
 from phased.cli.options import command, listing, path, with_signature
 from phased_lab.bench import BENCHMARKS
 from phased_lab.table import Table
@@ -57,7 +57,7 @@ def command_of(name: str) -> Any:
             for table in found.tables(result):
                 console.print(table.to_rich(), "")
             if json is not None:
-                console.print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+                print_line(console, f"  {json}")
 
     shared = {"json": (Json, None), "quick": (Quick, False)} | ({"instructions": (Instructions, None)} if found.restricts else {})
     own = [each for each in signature(found.cases, eval_str=True).parameters.values() if get_origin(each.annotation) is Annotated]

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from phased import Stream
+from phased.cli.errors import print_line
 from phased.data.nmnist_file import encode
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
@@ -67,7 +68,7 @@ def demo(console: Console, out: Path) -> Summary:
         f"  {command} classify {shlex.quote(str(recording))}",
         f"  {command} run {records[0].study} --scale quick --out {folder}/results",
     ):
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        print_line(console, line)
     return summary
 
 

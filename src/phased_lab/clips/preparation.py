@@ -71,8 +71,11 @@ def find_grid(folder: Path | str | None = None) -> Path:
 
 def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
     """The clips of some speakers, by default of all, sorted by speaker and sentence."""
-    folders = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
-    found = {path.name: videos for path in folders if (videos := _videos(path))}
+    found: dict[str, dict[str, Path]] = {}  # by speaker and sentence, which may have several files
+    for path in sorted(path for path in folder.glob("*/**/*") if path.suffix.lower() in VIDEO and path.is_file()):
+        speaker = path.relative_to(folder).parts[0]
+        if speaker not in ALIGNMENTS and not path.name.startswith("."):
+            found.setdefault(speaker, {}).setdefault(path.stem, path)
     chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
     missing = [speaker for speaker in chosen if speaker not in found]
     if missing or not chosen:
@@ -80,7 +83,7 @@ def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]
             f"expected clips in '{folder / (missing[0] if missing else '<speaker>')}', got none; speakers with clips there: "
             f"{', '.join(found) or 'none'}. Name one of them, or copy the clips there."
         )
-    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in found[speaker].items()]
+    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in sorted(found[speaker].items())]
 
 
 def alignments(folder: Path, stem: str, speakers: Sequence[str]) -> list[Path]:
@@ -95,15 +98,6 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
     usual = folder / ALIGNMENTS[0] / speaker / f"{stem}{ALIGNMENT}"
     candidates = [usual, *alignments(folder, stem, [speaker]), video.with_suffix(ALIGNMENT)]
     return Source(f"{speaker}/{stem}", video, next((path for path in candidates if path.exists()), usual))
-
-
-def _videos(speaker: Path) -> dict[str, Path]:
-    """The video files in a speaker's folder or below it, by sentence; the first one if a sentence has several."""
-    videos: dict[str, Path] = {}
-    for path in sorted(speaker.rglob("*")):
-        if path.suffix.lower() in VIDEO and not path.name.startswith(".") and path.is_file():
-            videos.setdefault(path.stem, path)
-    return dict(sorted(videos.items()))
 
 
 class Prepared(NamedTuple):

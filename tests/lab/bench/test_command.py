@@ -40,11 +40,7 @@ def test_a_benchmark_has_the_options_that_it_knows(call, name):
         (("gpu",), 2, "there is no benchmark 'gpu'. Choose one of cpu, cuda, stream, tasks, nmnist, epoch"),
         (("cpu", "--seeds", "3"), 2, "No such option: --seeds"),
         (("physionet", "--folds", "1"), 2, "--folds"),
-        (
-            ("physionet", "--data", "nowhere"),
-            1,
-            "expected PhysioNet 2012: set-a and Outcomes-a.txt, in 'nowhere'",
-        ),
+        (("physionet", "--data", "nowhere"), 1, "expected PhysioNet 2012: set-a and Outcomes-a.txt, in 'nowhere'"),
         (("cpu", "--instructions", "mmx"), 2, "--instructions must be one that this CPU has"),
         (("cpu", "--json", "."), 1, "'.' must be a file to write, got a folder"),
     ],
