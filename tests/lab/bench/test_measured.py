@@ -22,6 +22,7 @@ def test_a_timing_is_a_median_between_quartiles():
     timing = measure.Timing.of([3.0, 1.0, 2.0, 4.0, 100.0])
     assert timing.low <= timing.median == 3.0 <= timing.high
     assert timing.per(2).median == 1.5
+    assert measure.Timing.of([1.0, 9.0]) == (5.0, 3.0, 7.0), "quartiles of a few measurements are between them"
 
 
 @pytest.mark.parametrize(
