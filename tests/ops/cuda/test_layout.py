@@ -9,7 +9,6 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda import layout as layout_of
 from phased.ops.cuda.constants import ROUNDS
 
-
 plan = layout_of.plan.__wrapped__
 
 
