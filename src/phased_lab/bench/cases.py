@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,6 +102,11 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
         for case in cases
         if case["part"] == part
     )
+
+
+def texts(*heads: str) -> Columns:
+    """The columns of rows that are tuples of texts."""
+    return {head: itemgetter(place) for place, head in enumerate(heads)}
 
 
 @dataclass(frozen=True)
