@@ -192,7 +192,9 @@ def read(file: Path) -> Result:
         found: Result = json.loads(file.read_bytes())
         return {"machine": dict(found["machine"]), "plan": dict(found["plan"]), "cases": list(found["cases"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Name another file.") from error
+        raise ValueError(
+            f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Delete it, or name another file."
+        ) from error
 
 
 def continued(file: Path, new: Result) -> Result:
