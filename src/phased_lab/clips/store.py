@@ -43,8 +43,7 @@ class Listed(NamedTuple):
 
 def write(folder: Path, name: str, clip: Clip, key: str = "") -> None:
     """Store a clip: its face as WebP, and MFCCs in float16. `key` names the files that it was made from."""
-    if clip.sentence is None:
-        raise ValueError(f"clip '{name}' must have an alignment to be stored, and has none.")
+    assert clip.sentence is not None
     arrays: dict[str, Any] = {"image": packed(clip.frames), "time": clip.time}
     arrays |= {f"mfcc{rate}": rows.values.astype(np.float16) for rate, rows in clip.mfcc.items()}
     arrays |= {"words": clip.sentence.words, "spans": clip.sentence.spans}
@@ -110,9 +109,7 @@ def packed(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rows = -(-len(frames) // COLUMNS)
     tiles = np.pad(frames, ((0, rows * COLUMNS - len(frames)), (0, 0), (0, 0)), mode="edge")
     mosaic = tiles.reshape(rows, COLUMNS, SIDE, SIDE).swapaxes(1, 2).reshape(rows * SIDE, COLUMNS * SIDE)
-    done, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
-    if not done:
-        raise RuntimeError("OpenCV cannot write WebP. Install it with: pip install 'phased[video]'")
+    _, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
     return np.asarray(image, np.uint8).reshape(-1)
 
 
