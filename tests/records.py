@@ -116,7 +116,7 @@ def grouped(*lines: dict[str, Any]) -> list[Group]:
 
 def reported(folder: Path, out: Path) -> list[Path]:
     """The page about a folder and its pictures."""
-    from phased_lab.report.html.page import save_report  # slow to import, and not for all tests
+    from phased_lab.report.page import save_report  # slow to import, and not for all tests
 
     out.mkdir(parents=True, exist_ok=True)
     return save_report(*read(folder), folder, out)

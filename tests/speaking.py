@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from phased_lab.clips import SLOTS, WORDS, store
-from phased_lab.clips.alignment import Sentence
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
+from phased_lab.clips.words import Sentence
 from phased_lab.lipreader import About, Config, LipReader, Scaling, Timing
 from phased_lab.lipreader.network import phased_network
 

@@ -1,129 +1,99 @@
 """A layer with a wrong option is not made: the option is named, with what was expected, what came and a cure."""
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import Constant, LogUniform, Uniform, aligned
 from strategies import f64
-from wrong import Wrong, table
+from wrong import A_FURTHER_SENTENCE, Wrong, table
 
 NAN, INF = float("nan"), float("inf")
-GATES = ("period", "shift", "ratio_on")
+SIZES, GATES, SHARES = "input_size hidden_size num_layers", "period shift ratio_on", "dropout leak"
+FLAGS = "bias batch_first bidirectional peephole learn_period learn_shift learn_ratio_on"
+HALF = torch.full((4,), 0.5)
 
 
-def lstm_with(**settings: Any) -> Callable[[], Any]:
-    return lambda: PhasedLSTM(**({"input_size": 3, "hidden_size": 4} | settings))
-
-
-SIZES = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must be {expected}", f"got {got}", None)
-    for name in ("input_size", "hidden_size", "num_layers")
-    for value, error, expected, got in [
-        (0, ValueError, "at least 1", "0"),
-        (-3, ValueError, "at least 1", "-3"),
-        (2**53 + 1, ValueError, r"at most 2\*\*53", r"9\.0072e\+15"),
-        (2.0, TypeError, "an int", "float"),
-        (True, TypeError, "an int", "bool"),
-        ("3", TypeError, "an int", "str"),
-        (None, TypeError, "an int", "NoneType"),
-    ]
-]
-FLAGS = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), TypeError, f"{name}.* must be True or False", f"got {got}", None)
-    for name in ("bias", "batch_first", "bidirectional", "peephole", "learn_period", "learn_shift", "learn_ratio_on")
-    for value, got in [(1, "int"), ("yes", "str"), (None, "NoneType")]
-]
-SHARES = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must be {expected}", f"got {got}", None)
-    for name in ("dropout", "leak")
-    for value, error, expected, got in [
-        (-0.1, ValueError, r"in \[0, 1\]", r"-0\.1"),
-        (1.5, ValueError, r"in \[0, 1\]", r"1\.5"),
-        (NAN, ValueError, r"in \[0, 1\]", "nan"),
-        ("a", TypeError, "a number", "str"),
-        (None, TypeError, "a number", "NoneType"),
-        (True, TypeError, "a number", "bool"),
-    ]
-]
-WORDS = [
-    Wrong("gate='sine'", lstm_with(gate="sine"), ValueError, "gate must be one of 'triangle', 'square'", "got 'sine'", None),
-    Wrong("gate=None", lstm_with(gate=None), ValueError, "gate must be one of", "got None", None),
-    Wrong("backend='tpu'", lstm_with(backend="tpu"), ValueError, "backend must be one of 'auto', 'reference'", "got 'tpu'", None),
-    Wrong(
-        "dtype=int64", lstm_with(dtype=torch.int64), TypeError, "dtype must be floating point", r"got torch\.int64", r"float32"
-    ),
-    Wrong("dtype=complex", lstm_with(dtype=torch.complex64), TypeError, "dtype must be floating point", r"got torch\.complex64"),
-    Wrong("dtype='float32'", lstm_with(dtype="float32"), TypeError, "dtype must be", "got (str|'float32')"),
-    Wrong(
-        "a GRU's peepholes", lambda: PhasedGRU(3, 4, peephole=True), ValueError, "peephole must be False", "", "Use PhasedLSTM"
-    ),
-]
-
-
-def per_unit(bad: float) -> Tensor:
+def per_unit(bad: float) -> torch.Tensor:
     return f64([0.5, 0.5, bad, 0.5])
 
 
-RANGES = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), ValueError, f"{name} must be {expected}", f"got {got} for unit {unit}")
-    for name, expected, cases in [
-        ("period", "positive", [(0, "0", 0), (-1.0, "-1", 0), (Constant(-2.0), "-2", 0), (per_unit(0.0), "0", 2)]),
-        ("ratio_on", r"in \(0, 1\]", [(0, "0", 0), (-0.1, r"-0\.1", 0), (1.1, r"1\.1", 0), (5, "5", 0), (Constant(2.0), "2", 0)]),
-        ("ratio_on", r"in \(0, 1\]", [(per_unit(1.01), r"1\.01", 2)]),
-    ]
-    for value, got, unit in cases
+# The options, a value, the error, and what its message says is expected and came
+WITHOUT_A_CURE = [
+    (SIZES, 0, ValueError, "be at least 1", "0"),
+    (SIZES, -3, ValueError, "be at least 1", "-3"),
+    (SIZES, 2**53 + 1, ValueError, r"be at most 2\*\*53", r"9\.0072e\+15"),
+    (SIZES, 2.0, TypeError, "be an int", "float"),
+    (SIZES, True, TypeError, "be an int", "bool"),
+    (SIZES, "3", TypeError, "be an int", "str"),
+    (SIZES, None, TypeError, "be an int", "NoneType"),
+    (FLAGS, 1, TypeError, "be True or False", "int"),
+    (FLAGS, "yes", TypeError, "be True or False", "str"),
+    (FLAGS, None, TypeError, "be True or False", "NoneType"),
+    (SHARES, -0.1, ValueError, r"be in \[0, 1\]", r"-0\.1"),
+    (SHARES, 1.5, ValueError, r"be in \[0, 1\]", r"1\.5"),
+    (SHARES, NAN, ValueError, r"be in \[0, 1\]", "nan"),
+    (SHARES, "a", TypeError, "be a number", "str"),
+    (SHARES, None, TypeError, "be a number", "NoneType"),
+    (SHARES, True, TypeError, "be a number", "bool"),
+    ("gate", "sine", ValueError, "be one of 'triangle', 'square'", "'sine'"),
+    ("gate", None, ValueError, "be one of", "None"),
+    ("backend", "tpu", ValueError, "be one of 'auto', 'reference'", "'tpu'"),
+    (GATES, NAN, ValueError, "be ", "nan"),
+    (GATES, INF, ValueError, "be ", "inf"),
+    (GATES, -(10**400), ValueError, "be ", "-inf"),
+    (GATES, np.bool_(True), TypeError, "be a number", "bool"),
+    (GATES, "fast", TypeError, "be a number", "str"),
+    (GATES, True, TypeError, "be a number", "bool"),
+    (GATES, {}, TypeError, "be a number", "dict"),
 ]
-RANGES += [
-    Wrong("a list", lstm_with(num_layers=2, period=[1.0, 0.0]), ValueError, "period must be positive", "got 0 for unit 0"),
-    Wrong("a GRU's", lambda: PhasedGRU(3, 4, ratio_on=0.0), ValueError, r"ratio_on must be in \(0, 1\]", "got 0 for unit 0"),
+ONE_EACH = r"have one value for each unit, shape \(4,\)"
+WITH_A_CURE = [
+    ("dtype", torch.int64, TypeError, "be floating point", r"torch\.int64.*float32"),
+    ("dtype", torch.complex64, TypeError, "be floating point", r"torch\.complex64"),
+    ("dtype", "float32", TypeError, "be ", "(str|'float32')"),
+    *(("period", value, ValueError, "be positive", f"{got} for unit 0") for value, got in ((0, "0"), (-1.0, "-1"))),
+    ("period", Constant(-2.0), ValueError, "be positive", "-2 for unit 0"),
+    ("period", per_unit(0.0), ValueError, "be positive", "0 for unit 2"),
+    *(("ratio_on", bad, ValueError, r"be in \(0, 1\]", f"{bad} for unit 0") for bad in (0, -0.1, 1.1, 5)),
+    ("ratio_on", Constant(2.0), ValueError, r"be in \(0, 1\]", "2 for unit 0"),
+    ("ratio_on", per_unit(1.01), ValueError, r"be in \(0, 1\]", "1.01 for unit 2"),
+    (GATES, HALF[:3], ValueError, ONE_EACH, r"\(3,\)"),
+    (GATES, HALF.unsqueeze(1), ValueError, ONE_EACH, r"\(4, 1\)"),
+    (GATES, HALF[0], ValueError, ONE_EACH, r"\(\)"),
+    (GATES, HALF > 0, TypeError, "be a tensor of real numbers", r"torch\.bool"),
+    (GATES, HALF + 0j, TypeError, "be a tensor of real numbers", r"torch\.complex64"),
+    (GATES, per_unit(NAN), ValueError, "be finite", "nan for unit 2"),
+    (GATES, per_unit(INF), ValueError, "be finite", "inf for unit 2"),
+    (GATES, HALF.numpy(), TypeError, "be a number", "ndarray"),
+    (GATES, lambda n: torch.full((n + 1,), 0.5), ValueError, ONE_EACH, r"\(5,\)"),
+    (GATES, [0.5] * 4, ValueError, "have one entry for each of the 1 layers", "4.*Pass a tensor"),
 ]
-VALUES = [
-    *(
-        Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must {expected}", f"got {got}", None)
-        for name in GATES
-        for value, error, expected, got in [
-            (NAN, ValueError, "be ", "nan"),
-            (INF, ValueError, "be ", "inf"),
-            (-(10**400), ValueError, "be ", "-inf"),
-            (np.bool_(True), TypeError, "be a number", "bool"),
-            ("fast", TypeError, "be a number", "str"),
-            (True, TypeError, "be a number", "bool"),
-            ({}, TypeError, "be a number", "dict"),
-        ]
-    ),
-    *(
-        Wrong(f"{name}: {what}", lstm_with(**{name: value}), error, f"{name} must {expected}", got)
-        for name in GATES
-        for what, value, error, expected, got in [
-            ("too few", torch.full((3,), 0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(3,\)"),
-            ("a matrix", torch.full((4, 1), 0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(4, 1\)"),
-            ("a scalar", torch.tensor(0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(\)"),
-            ("bools", torch.ones(4, dtype=torch.bool), TypeError, "be a tensor of real numbers", r"got torch\.bool"),
-            ("complex", torch.ones(4) + 0j, TypeError, "be a tensor of real numbers", r"got torch\.complex64"),
-            ("nan", per_unit(NAN), ValueError, "be finite", "got (NaN|nan).* unit 2"),
-            ("inf", per_unit(INF), ValueError, "be finite", "got .*(infinity|inf).* unit 2"),
-            ("an array", np.full(4, 0.5), TypeError, "be a number", "got ndarray"),
-            ("a wrong law", lambda n: torch.full((n + 1,), 0.5), ValueError, "have one value for each unit", r"got \(5,\)"),
-            ("a law without tensors", lambda n: [0.5] * n, TypeError, "be a number, a law or a tensor", "list"),
-        ]
-    ),
-]
-LISTS = [
+OPTIONS = [
     Wrong(
-        f"{name}={value}", lstm_with(num_layers=layers, **{name: value}), ValueError, f"{name} as a list must have {entries}", got
+        f"{number}. {name}",
+        partial(PhasedLSTM, **{"input_size": 3, "hidden_size": 4, name: value}),
+        error,
+        f"{name}(_l0| as a list)? must {expected}",
+        f"got {got}",
+        None if number < len(WITHOUT_A_CURE) else A_FURTHER_SENTENCE,
     )
-    for layers, value, got, names in [
-        (1, [0.5] * 4, "got 4.*Pass a tensor", GATES),
-        (3, (0.5, 0.5), "got 2", GATES),
-        (3, [True, False], "got 2", ["learn_period"]),
+    for number, (names, value, error, expected, got) in enumerate(WITHOUT_A_CURE + WITH_A_CURE)
+    for name in names.split()
+]
+for name in GATES.split():
+    wrong_law, two = {name: lambda n: [0.5] * n}, {name: (0.5, 0.5)}
+    OPTIONS += [
+        Wrong(f"a law of {name}", partial(PhasedLSTM, 3, 4, **wrong_law), TypeError, f"{name} must be a number, a law", "list"),
+        Wrong(f"a list of {name}", partial(PhasedLSTM, 3, 4, 3, **two), ValueError, f"{name} as a list .* 3 layers", "got 2"),
     ]
-    for entries in [f"one entry for each of the {layers} layers"]
-    for name in names
+OPTIONS += [
+    Wrong("flags", lambda: PhasedLSTM(3, 4, 3, learn_period=[True, False]), ValueError, "learn_period as .* 3 layers", "got 2"),
+    Wrong("a list", lambda: PhasedLSTM(3, 4, 2, period=[1.0, 0.0]), ValueError, "period must be positive", "got 0 for unit 0"),
+    Wrong("a GRU's", lambda: PhasedGRU(3, 4, ratio_on=0.0), ValueError, r"ratio_on must be in \(0, 1\]", "got 0 for unit 0"),
+    Wrong("peepholes", lambda: PhasedGRU(3, 4, peephole=True), ValueError, "peephole must be False", "", "Use PhasedLSTM"),
 ]
 LAWS = [
     Wrong("Uniform(2, 1)", lambda: Uniform(2, 1), ValueError, "Uniform needs low <= high", "got low=2 and high=1", "Swap"),
@@ -140,7 +110,7 @@ LAWS = [
 ]
 
 
-@table(SIZES + FLAGS + SHARES + WORDS + RANGES + VALUES + LISTS)
+@table(OPTIONS)
 def test_a_layer_with_a_wrong_option_is_not_made(wrong):
     wrong.assert_says_so()
 

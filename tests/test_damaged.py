@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from damaged import damaged, outcome
 from event_files import KINDS, SENSOR, write
 from phased.data import BadFile, Recording, encode, read
-from phased_lab.clips import Decoded, Sentence, decode, read_alignment
+from phased_lab.clips.decoding import Decoded, decode
+from phased_lab.clips.words import Sentence, read_alignment
 from recordings import recording
 from videos import FRAMES, write_alignment, write_video
 

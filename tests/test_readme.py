@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from phased_lab.bench import docs_tables
+from phased_lab import docs_tables
 from phased_lab.bench.cases import Row, load
 from phased_lab.bench.cases import read as measured
-from phased_lab.report import markdown
 from phased_lab.report.seeds import Group, groups, spread
 from phased_lab.runs.folder import read
 
@@ -61,7 +60,7 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("name", docs_tables.SHOWN)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
     page = PAGES[name.partition("-")[0]]
-    for made in docs_tables.shown(BENCH, name):
+    for made in docs_tables.of_times(BENCH, name):
         assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
 
 
@@ -244,5 +243,5 @@ def words(text: str) -> list[str]:
 
 @needs_results
 def test_tables_of_learning_results_are_those_of_the_committed_runs() -> None:
-    for name, made in markdown.tables(ROOT / "results").items():
+    for name, made in docs_tables.of_runs(ROOT / "results").items():
         assert made in RESULTS.read_text(encoding="utf-8"), f"{RESULTS} should show, of {name}:\n{made}"

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from phased import starting as starting  # before torch is imported
 from phased.lazy import exports
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from phased import check
 
+FIXED = {"learn_period": False, "learn_shift": False, "learn_ratio_on": False}
+"""Options of a layer whose gates are not learned."""
 Law = Callable[[int], Tensor]
 """Given a number of units, one float64 value for each, drawn from torch's global generator.
 
@@ -141,14 +143,7 @@ def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict
     check.number("start", start)
     check.number("ratio_on", ratio_on, low=0.0, low_open=True, high=1.0)
     interval, start, ratio_on = float(interval), float(start), float(ratio_on)
-    return {
-        "period": interval,
-        "shift": start - ratio_on * interval / 2,
-        "ratio_on": ratio_on,
-        "learn_period": False,
-        "learn_shift": False,
-        "learn_ratio_on": False,
-    }
+    return {"period": interval, "shift": start - ratio_on * interval / 2, "ratio_on": ratio_on, **FIXED}
 
 
 def open_at_samples() -> dict[str, Any]:
@@ -170,15 +165,7 @@ def open_at_samples() -> dict[str, Any]:
         >>> [name for name, value in rnn.named_parameters() if value.requires_grad]
         ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
     """
-    return {
-        "period": 1.0,
-        "shift": 0.0,
-        "ratio_on": 1.0,
-        "gate": "square",
-        "learn_period": False,
-        "learn_shift": False,
-        "learn_ratio_on": False,
-    }
+    return {"period": 1.0, "shift": 0.0, "ratio_on": 1.0, "gate": "square", **FIXED}
 
 
 def draw(values: Values, size: int, name: str) -> Tensor:

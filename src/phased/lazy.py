@@ -1,4 +1,4 @@
-"""Names of other modules, which are imported when a name is first used."""
+"""Imports on first use: public names of a package, functions of a module, and modules of optional dependencies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -36,3 +39,15 @@ class Functions:
             return function
 
         return lambda *given, **named: found()(*given, **named)
+
+
+def module(name: str, what: str, extra: str) -> ModuleType:
+    """Import a module of an extra. The error names the command that installs it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or name).partition(".")[0]  # it, or a module that it needs
+        package = PACKAGES.get(missing, missing)
+        raise ModuleNotFoundError(
+            f"{what} needs {package}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
+        ) from error

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from phased import clock, notice, ops, tracing
-from phased.fitting import fitted
 from phased.gate import TimeGate
 from phased.parameters import GatedModule, check_layer
 from phased.schedule import CHUNK
@@ -73,6 +72,8 @@ class Openings:
 
 def suggested(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
     """The settings of `fitted` for times like these, as keyword arguments of a layer; empty if they have none."""
+    from phased.fitting import fitted  # not with every layer
+
     some = slice(max(1, GAPS // len(time)))
     try:
         settings = fitted(time[:, some].cpu(), None if lengths is None else lengths[some].cpu(), ratio_on=ratio_on)

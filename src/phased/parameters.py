@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.prune import BasePruningMethod
 
-from phased import check, files, init, saving, tracing
+from phased import check, init, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 
@@ -115,11 +115,7 @@ class GatedModule(nn.Module):
                     self._set(name, value)
             for names in self._names:
                 for name in (*names.weights, *names.peephole):
-                    own = self._parameters.get(name)
-                    if own is not None:
-                        nn.init.uniform_(own, -bound, bound)
-                    else:
-                        self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
+                    self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
 
     def _draw_gate(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Period, shift and ratio_on of a layer's units; by default shifts are uniform over each unit's own period."""
@@ -311,8 +307,9 @@ class GatedModule(nn.Module):
             ...     PhasedLSTM.load(f"{folder}/layer.safetensors").gate
             'square'
         """
-        path = files.named(file)
-        files.check_output(path)
+        from phased import files, saving  # not with every layer
+
+        files.check_output(files.named(file))  # before any work
         state = self.state_dict()
         for name in sorted(state.keys() ^ self._shapes.keys()):
             raise ValueError(
@@ -328,7 +325,7 @@ class GatedModule(nn.Module):
                 check.finite(name, value)
         frozen = [name for name, value in self.named_parameters() if not value.requires_grad]
         about = {"class": type(self).__name__, "training": self.training, "frozen": frozen}
-        saving.write(path, about | {name: of(getattr(self, name)) for name, of in saving.SETTINGS.items()}, tensors)
+        saving.write(file, about | {name: of(getattr(self, name)) for name, of in saving.SETTINGS.items()}, tensors)
 
     @classmethod
     def load(cls, file: str | PathLike[str], *, device: torch.device | str | None = None, backend: str = "auto") -> Self:
@@ -361,13 +358,11 @@ class GatedModule(nn.Module):
             >>> torch.equal(again(x, time)[0], rnn(x, time)[0])
             True
         """
-        about, tensors = saving.read(files.named(file), cls.__name__)
+        from phased import saving
+
+        about, tensors = saving.read(file, cls.__name__)
         # Constant gates, and weights on meta: nothing is drawn, so torch's generator stays where it is.
-        settings: dict[str, Any] = {name: about[name] for name in saving.SETTINGS} | {
-            "period": 1.0,
-            "shift": 0.0,
-            "ratio_on": 1.0,
-        }
+        settings = {name: about[name] for name in saving.SETTINGS} | dict.fromkeys(GATE, 1.0)
         layer = cls(**settings, backend=backend, device="meta", dtype=tensors["weight_ih_l0"].dtype)
         layer.load_state_dict(tensors, assign=True)
         for name, value in layer.named_parameters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import safetensors.torch
@@ -40,27 +40,27 @@ class BadLayer(ValueError):
     """A file does not hold the layer that was asked for; the message names it and says what is wrong."""
 
 
-def write(path: Path, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+def write(file: str | PathLike[str], about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Write a file with these parameters, and a description of the layer with its settings."""
     about = {"version": VERSION, **about}
     text = json.dumps(about | {"sha256": seal(about, tensors)}, allow_nan=False)
-    files.write_whole(path, safetensors.torch.save(tensors, {ENTRY: text}))
+    files.write_whole(files.named(file), safetensors.torch.save(tensors, {ENTRY: text}))
 
 
-def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read(file: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The settings and the parameters in a file, saved from a layer of the class `kind`; `BadLayer` if it holds anything else."""
+    path = files.named(file)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise type(error)(error.errno, f"cannot read the layer: {files.reason(error)}. {CURE}", str(path)) from error
     try:
         tensors = safetensors.torch.load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     except SafetensorError as error:
         raise BadLayer(f"'{path}' is cut off, damaged or no safetensors file: {error}. {CURE}") from error
     try:
-        about = json.loads(header.get("__metadata__", {})[ENTRY])
-    except (KeyError, ValueError, RecursionError) as error:
+        about = json.loads(metadata(data, ENTRY) or b"")
+    except (ValueError, RecursionError) as error:
         raise BadLayer(f"'{path}' must be a layer that its `save` has written, got a file of another kind. {CURE}") from error
     fault = _fault(about, tensors, kind)
     if fault is not None:
@@ -83,6 +83,15 @@ def _fault(about: Any, tensors: dict[str, Tensor], kind: str) -> str | None:
     if seal(about, tensors) != about["sha256"] or "weight_ih_l0" not in tensors:
         return f"must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
     return None
+
+
+def metadata(parameters: bytes, entry: str) -> bytes | None:
+    """Return an entry of the metadata of a safetensors file, or None if the file has no such entry or is damaged."""
+    try:
+        header = json.loads(parameters[8 : 8 + int.from_bytes(parameters[:8], "little")])
+        return str(header["__metadata__"][entry]).encode()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def seal(fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:

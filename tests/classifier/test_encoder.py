@@ -1,38 +1,18 @@
 """The embedding of events: one vector per pixel, and the polarity beside it."""
 
-import numpy as np
 import pytest
 import torch
 
-from phased import PhasedLSTM, Stream
 from phased.classifier import EventEmbedding
-from phased.data.recordings import NMNIST
 
 
-def test_both_polarities_of_a_pixel_share_its_vector_and_differ_in_their_last_feature():
-    encoder = EventEmbedding()
-    off, on = encoder(torch.tensor([2 * 77, 2 * 77 + 1]))
-    assert torch.equal(off[:-1], encoder.pixel.weight[77])
-    assert torch.equal(off[:-1], on[:-1])
-    assert (off[-1].item(), on[-1].item()) == (-1.0, 1.0)
-
-
-def test_the_table_has_a_row_for_every_address():
+def test_the_table_has_a_row_for_every_address_whose_polarities_share_the_vector_of_their_pixel():
     encoder = EventEmbedding((3, 2), size=4)
     table = encoder.table()
-    assert table.shape == (12, 5)
     assert torch.equal(table, encoder(torch.arange(12)))
-
-
-def test_a_stream_on_the_table_computes_what_the_layer_computes_on_the_features():
-    encoder = EventEmbedding()
-    rnn = PhasedLSTM(encoder.features, 7, period=20.0, ratio_on=0.3).eval()
-    generator = np.random.default_rng(0)
-    address, time = generator.integers(NMNIST.addresses, size=200), np.sort(generator.uniform(0, 100, 200))
-    streamed = Stream(rnn, table=encoder.table()).run(address, time)
-    with torch.no_grad():
-        expected = rnn(encoder(torch.from_numpy(address)), torch.from_numpy(time))[0]
-    torch.testing.assert_close(torch.from_numpy(streamed), expected)
+    assert torch.equal(table[:, :-1], encoder.pixel.weight.repeat_interleave(2, 0))
+    assert table[:, -1].tolist() == [-1.0, 1.0] * 6
+    assert encoder.double()(torch.tensor([5])).dtype == torch.float64
 
 
 def test_pixels_start_from_a_normal_law_of_deviation_03():
@@ -56,10 +36,6 @@ def test_smooth_vectors_of_neighbours_are_similar_and_those_of_distant_pixels_ar
         assert torch.isfinite(odd.pixel.weight).all()
     with pytest.raises(ValueError, match="smooth must be"):
         EventEmbedding(smooth=-1.0)
-
-
-def test_the_dtype_of_the_vectors_is_that_of_the_features():
-    assert EventEmbedding().double()(torch.tensor([5])).dtype == torch.float64
 
 
 @pytest.mark.parametrize("size, error", [(0, ValueError), (2.0, TypeError)])

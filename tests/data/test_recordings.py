@@ -32,12 +32,6 @@ def test_every_recording_is_what_it_was(single, many):
     assert (many.address.dtype, many.time.dtype) == (torch.int16, torch.int32)
 
 
-@pytest.mark.parametrize("index", [4, -5])
-def test_an_index_outside_is_an_error(many, index):
-    with pytest.raises(IndexError, match=f"from -4 to 3, got {index}"):
-        many[index]
-
-
 @pytest.mark.parametrize("part", [slice(1, 3), slice(None, None, -1), slice(3, None), slice(2, 2)])
 def test_a_slice_has_the_recordings_of_a_list(single, many, part):
     some = many[part]
@@ -72,15 +66,10 @@ def one(time=1, sensor=NMNIST):
         ),
         Wrong("late times", lambda: Recordings.of([one(2**31)]), ValueError, r"below 2\*\*31 us", "got 2147483648"),
         Wrong("too few labels", lambda: Recordings.of([one(), one()], [1]), ValueError, "one label", "got 1 and 2 for 2", None),
+        Wrong("an index", lambda: Recordings.of([one()])[1], IndexError, "index must be from -1 to 0", "got 1", None),
+        Wrong("an index before", lambda: Recordings.of([one()])[-2], IndexError, "from -1 to 0", "got -2", None),
         Wrong("nothing to join", lambda: Recordings.concatenate([]), ValueError, "of one camera", "got none"),
     ]
 )
 def test_what_does_not_fit_is_refused(wrong):
     wrong.assert_says_so()
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint32, np.uint64, np.int64])
-def test_addresses_are_integers_whatever_the_type_of_the_pixels(kind):
-    recording = Recording(np.array([33, 0], kind), np.array([33, 1], kind), np.array([True, False]), np.array([5, 6]))
-    assert recording.address.dtype == np.int64
-    assert recording.address.tolist() == [2311, 68]

@@ -155,3 +155,35 @@ def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_
     ):
         wrong = call("score", model, table, "--labels", labels, option, name)
         assert (wrong.exit_code, message in wrong.stderr) == (1, True)
+
+
+def test_targets_from_the_table_need_no_labels_and_the_score_remembers_them(call, works, tmp_path):
+    steps = [(n, hour, hour % 3 + n % 2 / 2, ("up", "down")[hour % 2]) for n in range(40) for hour in range(8)]
+    table, out = write(tmp_path / "t.csv", ["id", "time", "x", "state"], steps), tmp_path / "m"
+    cases = [
+        (("--target", "x", "--horizon", "2h"), "PhasedRegressor", 6, "rmse"),
+        (("--target", "next:state"), "PhasedClassifier", 7, "accuracy"),
+    ]
+    for target, kind, targets, metric in cases:
+        fitted = works("fit", table, *target, "--unit", "h", "--out", out, *QUICK)
+        assert kind in fitted.output + (out / "README.md").read_text()
+        scored = json.loads(works("score", out, table, "--json").stdout)
+        assert scored == json.loads(works("score", out, table, "--json", *target).stdout)
+        assert metric in scored
+        events = Events.read(table, unit="h")
+        y = events.future(target[1].removeprefix("next:"), *target[3:])
+        assert sum(each == each and each is not None for each in y.tolist()) == 40 * targets
+    labels = write(tmp_path / "l.csv", ["id", "y"], [(n, n % 2) for n in range(40)])
+    refused = "targets need --labels FILE, --target next:NAME, or --target NAME --horizon TIME, got --target "
+    for options, message in [
+        ((), f"{refused}none."),
+        (("--target", "x"), f"{refused}x."),
+        (("--target", "next:x", "--horizon", "1h"), f"{refused}next:x --horizon 1h."),
+        (("--horizon", "1h"), f"{refused}none --horizon 1h."),
+        (("--labels", labels, "--horizon", "1h"), "--horizon is for a target from the table itself, got '1h' with --labels."),
+        (("--target", "next:x", "--labels-time", "time"), "--labels-time is about a table of targets. Pass it as --labels FILE."),
+        (("--target", "next:nothing"), "the target must be a variable of the table, got 'nothing'. It has 'x', 'state'."),
+    ]:
+        result = call("fit", table, *options, "--unit", "h", "--out", tmp_path / "none", *QUICK)
+        assert result.exit_code == 1
+        assert message in " ".join(result.stderr.split())

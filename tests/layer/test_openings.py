@@ -5,7 +5,6 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,11 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.utils.checkpoint import checkpoint
 
 from layers import Doubled, Layer, each_direction, each_layer
 from phased import LogUniform, PhasedLSTM, never_open, updates, wake
 from phased.openings import BATCHES, suggested
-from strategies import BACKENDS, clocks, f64, ragged, seeds
+from strategies import clocks, f64, ragged, seeds
 
 SEVEN = {"period": f64([4.0, 4.0, 1e6, 4.0, 1e6, 4.0, 4.0]), "shift": f64([0.0, 1.0, 5e5, 2.0, 5e5, 3.0, 0.5]), "ratio_on": 0.5}
 """Seven units, of which 2 and 4 are closed for the first half million units of time."""
@@ -42,9 +40,8 @@ def message(rnn: Layer, time: Tensor | None = None, **options: Any) -> str:
 
 
 @each_layer
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_units_that_never_open_are_counted_in_one_warning_after_twenty_batches(make, backend):
-    rnn = make(3, 7, backend=backend, **SEVEN)
+def test_units_that_never_open_are_counted_in_one_warning_after_twenty_batches(make):
+    rnn = make(3, 7, **SEVEN)
     train(rnn, 19)
     with pytest.warns(UserWarning, match=r"^2 of 7 units of layer 0 have opened in no .* so they learn nothing\. Choose"):
         train(rnn, 1)
@@ -84,31 +81,13 @@ def with_values(name: str, value: float, *units: int) -> Layer:
     "rnn, time, says",
     [
         (PhasedLSTM(3, 7, leak=0.1, **SEVEN), None, r"2 of 7 units of layer 0 .* through the leak alone(?!.*leak=)"),
-        (with_values("period_l0", float("nan"), 2), None, "1 of 7 units"),  # NaN counts as open
-        (
-            PhasedLSTM(3, 2, period=4.0, shift=2.0, ratio_on=0.1),
-            torch.zeros(5, 2),
-            "own times, or a larger ratio_on; or move",
-        ),
+        (with_values("period_l0", float("nan"), 2), None, r"1 of 7 units.*e\.g\. period=LogUniform\("),  # NaN counts as open
+        (PhasedLSTM(3, 2, period=4.0, shift=2.0, ratio_on=0.1), torch.zeros(5, 2), "own times, or a larger ratio_on; or"),
     ],
     ids=["a leak", "a gate that is NaN", "times that stand still"],
 )
 def test_the_warning_says_what_the_units_do_and_what_helps(rnn, time, says):
     assert re.search(says, message(rnn, time))
-
-
-def test_it_is_the_units_with_no_update_that_are_counted():
-    torch.manual_seed(3)
-    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
-    time = torch.arange(60).unsqueeze(1).expand(60, 2)
-    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
-    assert 0 < closed < 50
-    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
-
-
-def without_gradients(rnn: Layer) -> None:
-    with torch.no_grad():
-        train_inputs(rnn)
 
 
 def train_inputs(rnn: Layer) -> None:
@@ -121,21 +100,16 @@ def transformed(rnn: Layer) -> None:
     grad(lambda p: functional_call(rnn, p, (x, time))[0].sum())(values)
 
 
-def in_forward_mode(rnn: Layer) -> None:
-    with forward_ad.dual_level():
-        train_inputs(rnn)
-
-
 UNCOUNTED = {
     "evaluation": lambda rnn: train_inputs(rnn.eval()),
-    "without gradients": without_gradients,
+    "without gradients": torch.no_grad()(train_inputs),
     "nothing learned": lambda rnn: train_inputs(rnn.requires_grad_(False)),
     "no steps": lambda rnn: train(rnn, 1, torch.zeros(0, 4)),
     "no sequences": lambda rnn: train(rnn, 1, torch.zeros(30, 0)),
     "single steps": lambda rnn: train(rnn, 1, torch.zeros(1, 4)),
     "no data": lambda rnn: train(rnn, 1, clocks(30, 4), lengths=[0, 0, 0, 0]),
     "a transform": transformed,
-    "forward mode": in_forward_mode,
+    "forward mode": forward_ad.dual_level()(train_inputs),
 }
 
 
@@ -201,12 +175,6 @@ def test_a_subclass_may_draw_its_parameters_itself():
     train(own(3, 7), 2)
 
 
-def test_the_warning_points_at_the_users_call_of_a_model_too():
-    with pytest.warns(UserWarning, match=NEVER) as caught:
-        train(nn.DataParallel(PhasedLSTM(3, 7, **SEVEN)), BATCHES)
-    assert Path(caught[0].filename) == Path(__file__)
-
-
 CLOCKS = {
     "whole numbers": torch.arange(200).unsqueeze(1).expand(200, 4),
     "microseconds since 1970": 1_700_000_000_000_000 + torch.randint(0, 10**9, (500, 4)).sort(0).values,
@@ -222,8 +190,6 @@ CLOCKS = {
 @pytest.mark.parametrize("ratio_on", [0.05, 0.3])
 def test_a_layer_with_the_periods_and_the_shifts_of_the_message_does_not_warn(name, ratio_on):
     time = CLOCKS[name]
-    text = message(PhasedLSTM(3, 60, period=1e-4, shift=5e-5, ratio_on=1e-6), time)
-    assert "e.g. period=LogUniform(" in text
     settings = suggested(time, None, ratio_on)
     fitting = {"ratio_on": ratio_on} | eval(f"dict({settings})", {"LogUniform": LogUniform})
     rnn = PhasedLSTM(3, 200, **fitting)
@@ -249,14 +215,6 @@ def test_a_compiled_layer_does_not_count():
     train(rnn, 1)  # the count is no reason to compile again
     with torch.compiler.set_stance("fail_on_recompile"):
         train(compiled, 1)
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    x = torch.randn(30, 4, 3, requires_grad=True)
-    checkpoint(lambda x: rnn(x, clocks(30, 4))[0], x, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
-    assert rnn._openings.active
 
 
 @pytest.mark.gpu
@@ -383,13 +341,6 @@ def test_the_shift_that_opens_a_unit_is_the_nearest():
     rnn = PhasedLSTM(1, 1, period=1000.0, shift=f64([500.0]), ratio_on=0.1)
     wake(rnn, [[0.0, 200.0], [300.0]])
     assert rnn.shift_l0.item() == pytest.approx(950.0)  # open from 950 to 1050, which is 50 in the cycle of 0
-
-
-def test_microseconds_since_1970_wake_units_too():
-    time = 1_700_000_000_000_000 + torch.arange(100) * 1_000_003
-    rnn = PhasedLSTM(1, 200, period=LogUniform(1e6, 1e12), ratio_on=1e-3)
-    assert wake(rnn, time) > 0
-    assert not never_open(rnn, time).any()
 
 
 def test_parametrised_shifts_are_set_through_their_parametrisation():

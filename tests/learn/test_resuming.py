@@ -6,14 +6,16 @@ import os
 import random
 import signal
 import time
+from functools import partial
 
 import pytest
+import torch
 
 from disk import room_for
 from phased import files
 from phased.learn.average import Best
 from phased.learn.device import make_fabric
-from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
+from phased.learn.store import CHECKPOINT, LOG, load_checkpoint, save_checkpoint
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
 from training import SMALL, WrongShare, execute, killed_while_writing, same_numbers, slowly, tiny_run, weights
@@ -23,7 +25,7 @@ from training import SMALL, WrongShare, execute, killed_while_writing, same_numb
 def children():
     """Processes that start quickly, because their fork server has imported everything."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["phased_lab.runs.sweep", "lightning.fabric"])
+    context.set_forkserver_preload(["phased_lab.runs.sweep", "torch._dynamo"])  # torch.optim imports it
     return context
 
 
@@ -86,12 +88,6 @@ def test_more_epochs_are_more_of_the_same_training(tmp_path, unbroken):
     assert same_numbers(line)["curve"] == unbroken["phased"][0]["curve"]
 
 
-def test_a_finished_training_is_not_repeated(train):
-    train()
-    outcome, _ = train(progress=lambda epoch: pytest.fail("an epoch was run"))
-    assert outcome.resumed == len(outcome.curve) == 2
-
-
 @pytest.mark.parametrize(
     "first, other, message",
     [
@@ -119,9 +115,25 @@ def test_an_optimizer_that_no_checkpoint_would_recognise_is_refused(train):
         train(optimizer=lambda model: None)
 
 
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path, train):
-    (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt' is damaged, or not a checkpoint.*Delete it to start anew"):
+def cut_off(path):
+    save_checkpoint(path, {"weights": torch.arange(24.0)})
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda path: path.touch(), ValueError, r"is damaged, or not a checkpoint: .*SHA-256.* Delete it to start anew"),
+        (cut_off, ValueError, r"is damaged, or not a checkpoint: .*SHA-256.* Delete it to start anew"),
+        (partial(torch.save, [1, 2]), ValueError, "it must end with its SHA-256, and does not. Delete it"),
+        (lambda path: path.mkdir(), OSError, "Is a directory. Move it away to start anew"),
+    ],
+    ids=["empty", "cut off", "something else", "a folder"],
+)
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path, train, make, error, message):
+    """`tests/test_files.py` changes every bit of a sealed file."""
+    make(tmp_path / CHECKPOINT)
+    with pytest.raises(error, match=rf"checkpoint\.pt'.*{message}"):
         train()
 
 

@@ -6,10 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.learn import Batch, make_fabric
+from phased.learn import Batch, Model, Training, make_fabric
 from phased.learn.feed import Part
 from phased.learn.loop import evaluate
 from phased.learn.metric import sum_of_losses, sum_of_scores
+from phased.learn.step import Step
 
 CLASSES = 4
 
@@ -28,7 +29,7 @@ def made(seed: int, sequences: int, steps: int, segments: int) -> tuple[torch.Te
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9), st.integers(1, 4))
-def test_a_segment_answers_with_the_largest_sum_of_log_probabilities_over_its_steps(seed, sequences, steps, segments):
+def test_a_segment_answers_with_the_largest_sum_of_log_probabilities_and_the_loss_is_of_steps(seed, sequences, steps, segments):
     output, batch = made(seed, sequences, steps, segments)
     right, answers, whole = 0, 0, 0
     for b in range(sequences):
@@ -43,21 +44,15 @@ def test_a_segment_answers_with_the_largest_sum_of_log_probabilities_over_its_st
         whole += mistakes == 0
     scores = sum_of_scores(output, batch, batch.labels)
     assert (int(scores.score), scores.answers, int(scores.whole)) == (right, answers, whole)
+    assert torch.equal(sum_of_losses(output, batch), sum_of_losses(output, Batch(batch.streams, batch.y, batch.mask)))
 
 
-def test_the_loss_is_of_steps_and_does_not_know_of_segments():
-    output, batch = made(0, 3, 20, 4)
-    without = Batch(batch.streams, batch.y, batch.mask)
-    assert torch.equal(sum_of_losses(output, batch), sum_of_losses(output, without))
-
-
-class Fixed(torch.nn.Module):
+class Fixed(Model):
     """Gives outputs made before, whatever it reads."""
 
     def __init__(self, outputs: list[torch.Tensor]) -> None:
         super().__init__()
-        self.outputs, self.model = iter(outputs), torch.nn.Identity()
-        self.model.updates = lambda batch: None
+        self.outputs = iter(outputs)
 
     def forward(self, batch: object) -> torch.Tensor:
         return next(self.outputs)
@@ -65,11 +60,9 @@ class Fixed(torch.nn.Module):
 
 def test_a_test_counts_segments_sentences_and_the_loss_of_steps():
     parts = [made(seed, 3, 20, 4) for seed in range(2)]
-    score = evaluate(
-        Fixed([output for output, _ in parts]),
-        iter([Part(batch, batch.labels, batch.labels) for _, batch in parts]),
-        make_fabric("cpu"),
-    )
+    model = Fixed([output for output, _ in parts])
+    step = Step(model, None, Training(), make_fabric("cpu"))
+    score = evaluate(step, iter([Part(batch, batch.labels, batch.labels) for _, batch in parts]))
     sums = [sum_of_scores(output, batch, batch.labels) for output, batch in parts]
     losses = sum(float(sum_of_losses(output, batch)) for output, batch in parts)
     assert score.test == sum(int(each.score) for each in sums) / sum(each.answers for each in sums)

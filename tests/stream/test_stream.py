@@ -1,18 +1,13 @@
 """Stream: event by event, the numbers of the layer in eval."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
-from strategies import seeds
-from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, some_layer, states
+from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, states
 
 # Equal to the layer
 
@@ -29,54 +24,33 @@ def test_a_stream_is_the_layer_in_eval(make, dtype):
     torch.testing.assert_close(output, want)
 
 
-@given(seeds, some_layer, st.integers(0, 12), st.floats(-1e9, 1e9))
-def test_a_stream_is_the_layer_wherever_time_is(seed, make, count, start):
-    torch.manual_seed(seed)
-    rnn = build(make).eval()
-    x, t = events(count, start=start)
-    stream = Stream(rnn)
-    want, final = rnn(x, t)
-    torch.testing.assert_close(stream.run(x, t), want)
-    for got, state in zip(states(stream.state), states(final), strict=True):
-        torch.testing.assert_close(got, state)
-
-
 @each_layer
-def test_pushing_one_by_one_is_running_them_all_to_the_bit(make):
+def test_events_one_by_one_or_in_parts_give_the_bits_of_one_run(make):
     rnn = build(make, torch.float32)
     x, t = events(dtype=torch.float32)
-    one, many = Stream(rnn), Stream(rnn)
-    assert torch.equal(push_all(one, x, t.tolist()), many.run(x, t))
-    assert all(torch.equal(a, b) for a, b in zip(states(one.state), states(many.state), strict=True))
-    assert one.time == many.time == t[-1].item()
+    one, parts, whole = Stream(rnn), Stream(rnn), Stream(rnn)
+    want = whole.run(x, t)
+    assert torch.equal(push_all(one, x, t.tolist()), want)
+    assert torch.equal(torch.cat([parts.run(x[some], t[some]) for some in (slice(13), slice(13, 13), slice(13, None))]), want)
+    for stream in (one, parts):
+        assert_unchanged(stream, snapshot(whole))
 
 
 @each_layer
-def test_running_in_parts_is_running_at_once_to_the_bit(make):
-    rnn = build(make, torch.float32)
-    x, t = events(dtype=torch.float32)
-    parts, whole = Stream(rnn), Stream(rnn)
-    rows = torch.cat([parts.run(x[:13], t[:13]), parts.run(x[13:13], t[13:13]), parts.run(x[13:], t[13:])])
-    assert torch.equal(rows, whole.run(x, t))
-
-
-@each_layer
-def test_the_layer_goes_on_where_a_stream_stopped_and_the_other_way_round(make):
+def test_a_layer_or_a_stream_goes_on_from_the_state_of_the_other(make):
     rnn = build(make).eval()
     x, t = events()
     want, final = rnn(x, t)
-    stream = Stream(rnn)
-    stream.run(x[:17], t[:17])
-    rest, rest_final = rnn(x[17:], t[17:], stream.state)
-    torch.testing.assert_close(rest, want[17:])
-
-    other = Stream(rnn)
-    other.state = rnn(x[:17], t[:17])[1]
-    torch.testing.assert_close(other.run(x[17:], t[17:]), want[17:])
-    for got, end in zip(states(other.state), states(final), strict=True):
-        torch.testing.assert_close(got.detach(), end)
-    for got, end in zip(states(rest_final), states(final), strict=True):
-        torch.testing.assert_close(got, end)
+    first, of_stream, of_layer = Stream(rnn), Stream(rnn), Stream(rnn)
+    first.run(x[:17], t[:17])
+    of_stream.state, of_layer.state = first.state, rnn(x[:17], t[:17])[1]
+    rest, end = rnn(x[17:], t[17:], first.state)
+    outputs = [stream.run(x[17:], t[17:]) for stream in (first, of_stream, of_layer)]
+    assert torch.equal(outputs[0], outputs[1])
+    for got in (rest, *outputs):
+        torch.testing.assert_close(got, want[17:])
+    for state in (end, *(stream.state for stream in (first, of_stream, of_layer))):
+        torch.testing.assert_close(states(state), states(final))
 
 
 @each_layer
@@ -105,41 +79,18 @@ def test_a_half_precision_layer_can_be_streamed(dtype):
 # Time
 
 
-def test_unix_seconds_in_a_python_list_keep_every_digit():
-    rnn = build(LAYERS["lstm"], period=1.0)
-    x, t = events(start=1.7e9)
-    want = Stream(rnn).run(x, t)
+@pytest.mark.parametrize("unit, whole", [(1, False), (10**6, True)], ids=["UNIX seconds", "integer microseconds"])
+def test_every_digit_of_a_time_counts_however_it_is_passed(unit, whole):
+    rnn, (x, t) = build(LAYERS["lstm"], period=float(unit)), events(start=1.7e9)
+    t = (unit * t).long() if whole else t
+    stream = Stream(rnn)
+    want = stream.run(x, t)
+    torch.testing.assert_close(want, rnn.eval()(x, t)[0])
+    assert stream.time == t[-1].item()
     assert torch.equal(Stream(rnn).run(x, t.tolist()), want)
     assert torch.equal(push_all(Stream(rnn), x, t.tolist()), want)
     assert torch.equal(push_all(Stream(rnn), x, t), want)
-    np.testing.assert_array_equal(Stream(rnn).run(x.numpy(), t.numpy()), want.numpy())
-
-
-def test_integer_microseconds_keep_every_digit():
-    rnn = build(LAYERS["lstm"], period=1e6)
-    x, t = events()
-    micros = 1_700_000_000_000_000 + (1e6 * t).long()
-    want = rnn.eval()(x, micros)[0]
-    torch.testing.assert_close(Stream(rnn).run(x, micros), want)
-    torch.testing.assert_close(Stream(rnn).run(x, micros.tolist()), want)
-    stream = Stream(rnn)
-    torch.testing.assert_close(push_all(stream, x, micros.tolist()), want)
-    assert stream.time == micros[-1].item()
-
-
-def test_two_events_may_come_at_the_same_time():
-    stream = Stream(build(LAYERS["lstm"]))
-    stream.push([0.0, 1.0, 2.0], 5.0)
-    stream.push([0.0, 1.0, 2.0], 5.0)
-    stream.run(np.zeros((3, 3)), [5.0, 5.0, 5.0])
-    assert stream.time == 5.0
-
-
-def test_any_time_may_come_first_a_negative_one_too():
-    stream = Stream(build(LAYERS["lstm"]))
-    assert stream.time is None
-    stream.push([0.0, 1.0, 2.0], -1e6)
-    assert stream.time == -1e6
+    assert np.array_equal(Stream(rnn).run(x.numpy(), t.numpy()), want)
 
 
 # What goes in and out
@@ -165,12 +116,6 @@ def test_tensors_in_give_tensors_out_without_a_graph():
             assert not result.requires_grad
 
 
-def test_numpy_and_torch_see_the_same_numbers():
-    rnn = build(LAYERS["lstm"])
-    x, t = events()
-    np.testing.assert_array_equal(Stream(rnn).run(x.numpy(), t.numpy()), Stream(rnn).run(x, t).numpy())
-
-
 def test_no_events_give_no_outputs():
     stream = Stream(build(LAYERS["lstm"]))
     before = snapshot(stream)
@@ -179,24 +124,16 @@ def test_no_events_give_no_outputs():
     assert_unchanged(stream, before)
 
 
-def test_what_a_stream_returned_does_not_change_later():
-    stream = Stream(build(LAYERS["lstm"], ratio_on=1.0))
-    first = stream.push([1.0, 2.0, 3.0], 1.0)
-    kept, state = first.copy(), [s.clone() for s in stream.state]
-    held = stream.state
-    stream.push([9.0, 9.0, 9.0], 2.0)
-    np.testing.assert_array_equal(first, kept)
-    assert all(torch.equal(a, b) for a, b in zip(held, state, strict=True))
-
-
-def test_what_was_pushed_is_not_changed_and_not_kept():
-    stream = Stream(build(LAYERS["lstm"], ratio_on=1.0))
-    x = np.array([1.0, 2.0, 3.0])
-    stream.push(x, 1.0)
+def test_what_goes_in_and_out_shares_no_memory_with_the_stream():
+    stream, x = Stream(build(LAYERS["lstm"], ratio_on=1.0)), np.array([1.0, 2.0, 3.0])
+    first, state = stream.push(x, 1.0), stream.state
+    kept = first.copy(), snapshot(stream)
     assert x.tolist() == [1.0, 2.0, 3.0]
-    state = stream.state
     x[:] = 99.0
-    assert all(torch.equal(a, b) for a, b in zip(stream.state, state, strict=True))
+    assert_unchanged(stream, kept[1])
+    stream.push([9.0, 9.0, 9.0], 2.0)
+    assert np.array_equal(first, kept[0])
+    assert all(torch.equal(a, b) for a, b in zip(state, kept[1][1:], strict=True))
 
 
 def test_a_stream_has_its_own_weights():
@@ -210,19 +147,6 @@ def test_a_stream_has_its_own_weights():
 
 
 # The state
-
-
-@each_layer
-def test_a_state_that_was_read_can_be_set_again(make):
-    rnn = build(make, torch.float32)
-    x, t = events(dtype=torch.float32)
-    stream = Stream(rnn)
-    stream.run(x[:20], t[:20])
-    saved = stream.state
-    want = stream.run(x[20:], t[20:])
-    again = Stream(rnn)
-    again.state = saved
-    assert torch.equal(again.run(x[20:], t[20:]), want)
 
 
 def test_writing_into_a_state_that_was_read_does_not_change_the_stream():
@@ -242,17 +166,59 @@ def test_the_state_has_the_shape_the_layer_takes_for_one_sequence():
     assert Stream(build(LAYERS["gru, two layers"])).state.shape == (2, 7)
 
 
-# Many streams
+# State and clock move together
 
 
-def test_streams_in_several_threads_do_not_disturb_each_other():
-    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
-    events = [(torch.randn(200, 3), torch.rand(200, dtype=torch.float64).cumsum(0)) for _ in range(6)]
-    want = [Stream(rnn).run(x, t) for x, t in events]
-    first = Stream(rnn)
-    with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda pair: first.copy().run(*pair), events))
-    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+def test_pushes_move_the_state_and_the_clock_in_one_call():
+    stream = Stream(build(LAYERS["lstm"], torch.float32))
+    row, other = np.ones(3, np.float32), stream.copy()
+    for t in (0, 1.5, np.float64(2.5), np.float32(3.0), np.int64(4)):
+        stream.push(row, t)
+        other.run(row[None], [float(t)])
+        assert_unchanged(stream, snapshot(other))
+        assert stream.time == float(t)
+    stream.reset()
+    assert stream.time is None
+    stream.push(row, -5.0)
+    assert stream.time == -5.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_an_interrupted_run_changes_nothing(share, monkeypatch):
+    """Whether the signal comes before, amid or right after the events; the same run can then be repeated."""
+    stream = Stream(build(LAYERS["lstm, two layers"]))
+    x, t = events(40)
+    stream.run(x[:5], t[:5])
+    want = stream.copy().run(x[5:], t[5:])
+    before, run = snapshot(stream), stream._model.run
+
+    def interrupted(state, rows, times):
+        some = int(share * len(rows))
+        run(state, rows[:some], times[:some])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream._model, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.run(x[5:], t[5:])
+    assert_unchanged(stream, before)
+    assert torch.equal(stream.run(x[5:], t[5:]), want)
+
+
+@pytest.mark.parametrize("what", ["x", "time", "state", "index"])
+def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
+    table = torch.randn(20, 3, dtype=torch.float64) if what == "index" else None
+    stream = Stream(build(LAYERS["lstm"]), table=table)
+    x, t = events(12)
+    x = torch.randint(20, (12,)) if what == "index" else x
+    other = stream.copy()
+    if what == "state":
+        value = tuple(torch.randn_like(s) for s in stream.state)
+        stream.state, other.state = value, tuple(torch._neg_view(-s) for s in value)
+    want = stream.run(x, t)
+    got = other.run(torch._neg_view(-x) if what in ("x", "index") else x, torch._neg_view(-t) if what == "time" else t)
+    torch.testing.assert_close(got, want)
+    assert other.time == stream.time
 
 
 # Events that are indices into a table
@@ -282,13 +248,3 @@ def test_single_numbers_as_indices_give_what_run_gives(cls, kind, dtype):
     stream.reset()
     got = [stream.push(kind(i), moment) for i, moment in zip(index, t, strict=True)]
     assert np.array_equal(np.stack(got), want)  # each output has its own memory
-
-
-def test_arrays_that_cannot_be_written_are_taken_like_others():
-    rnn = build(LAYERS["lstm"], torch.float32)
-    x, t = (value.numpy().copy() for value in events(dtype=torch.float32))
-    want = Stream(rnn).run(x, t)
-    x.flags.writeable = t.flags.writeable = False
-    assert np.array_equal(Stream(rnn).run(x, t), want)
-    stream = Stream(rnn)
-    assert np.array_equal([stream.push(row, time) for row, time in zip(x, t, strict=True)], want)

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 
 import phased
-from phased import ops
 from phased.classifier.folder import KIND, SHIPPED
 from phased.classifier.network import About, Config, EventEmbedding, sizes_of
 from phased.classifier.session import Camera, Moment, Probabilities, Session
+from phased.cost import updates
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
 from phased.learn.model import Readout
@@ -71,7 +71,6 @@ class Classifier:
         assert isinstance(rnn, PhasedRNN)
         self.config = config
         self._model = model
-        self._gates = [gate.bounded() for gate in rnn.gates()]
         last = [layer for layer in (model.hidden, model.linear) if layer is not None]
         layers = [(layer.weight.numpy(), layer.bias.numpy()) for layer in last]
         stream = Stream(rnn, table=encoder.table())
@@ -237,8 +236,8 @@ class Classifier:
 
     def updates(self, recording: Recording) -> int:
         """The number of updates of units that a recording takes, in all layers; its times alone decide it."""
-        clock = torch.from_numpy(recording.time / MICROSECONDS).unsqueeze(1)
-        return sum(int(ops.count(gate, clock, None).sum()) for gate in self._gates)
+        rnn: Any = self._model.rnn
+        return int(updates(rnn, torch.from_numpy(recording.time / MICROSECONDS)).sum())
 
     def _check(self, recording: Recording) -> None:
         if not len(recording):

@@ -183,9 +183,12 @@ class Session(OneSequence):
                 f"Leave out events from outside a window of this size."
             )
         time = check.as_float(t) / MICROSECONDS
-        self._check_order(time)
         now, stream = self._now, self._now.stream.copy()
-        h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        try:
+            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        except ValueError:
+            self._check_order(time)
+            raise
         total = None if now.total is None else now.total + h
         self._now = Now(stream, h, total, now.events + 1, self._warned(now, time))
         return self.probabilities

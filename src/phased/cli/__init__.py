@@ -7,7 +7,9 @@ import signal
 import sys
 from contextlib import suppress
 
-from phased import files, starting
+from phased import files
+
+STOPPED = 130  # as a shell reports Ctrl-C
 
 
 def main() -> None:
@@ -15,7 +17,6 @@ def main() -> None:
     try:
         from phased.cli.app import app
 
-        starting.imported()
         try:
             app()
         finally:
@@ -28,7 +29,7 @@ def main() -> None:
             raise
         sys.exit(f"phased: the command needs {missing}, which is not installed. Install it with: pip install 'phased[cli]'")
     except KeyboardInterrupt:
-        sys.exit(starting.STOPPED)
+        sys.exit(STOPPED)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # `| head` has read enough
             silence()

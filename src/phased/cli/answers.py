@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phased import files
-from phased.cli.errors import Errors, fail, plain_errors, plain_warnings
+from phased.cli.errors import Errors, fail, plain_errors, plain_warnings, print_line
 from phased.files import printable
 
 
@@ -60,7 +60,7 @@ class Answers:
                 if self.json:
                     print(json.dumps(fields), flush=True)
                 else:
-                    self.show(line)
+                    print_line(self.console, line)
 
     def found(self, paths: Sequence[Path]) -> list[Path]:
         """Return all files of the paths in order."""
@@ -89,11 +89,7 @@ class Answers:
 
     def warn(self, text: str) -> None:
         """Print a warning about a file."""
-        self.errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
-
-    def show(self, line: str | Text) -> None:
-        """Print a line as it is."""
-        self.console.print(line, soft_wrap=True, markup=False, highlight=False)
+        print_line(self.errors, printable(text), "yellow")
 
 
 def run(kind: Any, load: Any, paths: Sequence[Path], picture: Path | None, inputs: Sequence[Path], **options: Any) -> None:
@@ -112,7 +108,7 @@ def run(kind: Any, load: Any, paths: Sequence[Path], picture: Path | None, input
         if picture is not None and not command.skipped:
             save_picture(command, paths[0], picture)
         if not command.json:
-            command.show(str(command))
+            print_line(command.console, str(command))
         elif command.skipped:
             command.errors.print(f"{command.skipped} skipped.", style="yellow")
     if not command.answered:
@@ -148,10 +144,7 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 def is_folder(path: Path) -> bool:
     """Whether a path is a folder. A path that the system refuses, such as too long a name, is an error when it is read."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+    return os.path.isdir(path)  # noqa: PTH112 (`Path.is_dir` raises an error for such a path)
 
 
 def _unlisted(error: OSError) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Errors of commands, printed as a message without a traceback."""
+"""The lines that commands print, and their errors, without a traceback."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from phased import files
-from phased.starting import STOPPED
+from phased.cli import STOPPED
 
 TERMINATED = 143  # as a shell reports SIGTERM
 RESUMES = "Finished runs are kept, and the same command continues with the others."
@@ -31,6 +32,11 @@ class Errors(Console):
     def on_broken_pipe(self) -> None:
         """Print nothing more."""
         self.quiet = True
+
+
+def print_line(console: Console, line: str | Text, style: str = "") -> None:
+    """Print a line as it is, which may have brackets, and as long as it is."""
+    console.print(line, style=style, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager
@@ -61,7 +67,7 @@ def plain_warnings(console: Console) -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if str(message) not in printed:
             printed.add(str(message))
-            console.print(str(message), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            print_line(console, str(message), "yellow")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -114,5 +120,5 @@ def need(module: str, extra: str) -> None:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Print what is wrong and what to do, and exit."""
-    Errors().print(f"phased: {files.printable(message)}", style="red", soft_wrap=True, markup=False, highlight=False)
+    print_line(Errors(), f"phased: {files.printable(message)}", "red")
     raise typer.Exit(code)

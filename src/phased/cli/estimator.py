@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 
 from phased import files
-from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings, uninterrupted
+from phased.cli import STOPPED
+from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings, print_line, uninterrupted
 from phased.cli.options import AsJson, Device, ModelOut, expanded, named, path, table_named
-from phased.starting import STOPPED
 
 TASKS = ("auto", "classes", "numbers")
 CONTINUES = "The same command continues the training."
@@ -77,8 +77,21 @@ class Table:
 class Labels:
     """Options of reading the targets."""
 
-    labels: Annotated[Path, path("--labels", metavar="FILE", parser=table_named, help="The table of targets: id, target.")]
-    target: Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="Its column of targets.")] = None
+    labels: Annotated[
+        Path | None, path("--labels", metavar="FILE", parser=table_named, help="The table of targets: id, target.")
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help="Its column of targets. Without --labels: next:NAME, the next value of a variable of the table, or NAME with "
+            "--horizon.",
+        ),
+    ] = None
+    horizon: Annotated[
+        str | None, typer.Option("--horizon", metavar="TIME", help="The target is the variable's value at this time later: 24h.")
+    ] = None
     labels_id: Annotated[str | None, typer.Option("--labels-id", metavar="COLUMN", help="Its column of ids.")] = None
     labels_time: Annotated[
         str | None, typer.Option("--labels-time", metavar="COLUMN", help="Its column of times: a target per step.")
@@ -116,14 +129,14 @@ def fit(
         check.choice("--task", task, TASKS)
         check_folders(source, labels, out, checkpoint)  # before the training, which may take long
         events, y = with_targets(labels, Events.read(source, static=static, missing=marks(missing or []), **asdict(table)))
-        numbers = task == "numbers" or (task == "auto" and fractions(y))
+        numbers = task == "numbers" or (task == "auto" and (fractions(y) or (labels.labels is None and y.dtype.kind == "f")))
         model = (PhasedRegressor if numbers else PhasedClassifier)(verbose=True, **options).fit(events, y)
         report = model.report_
         place = unfinished(out) if report.interrupted and finished(out) else out
         with uninterrupted():
             model.save(place, command=shlex.join(["phased", *sys.argv[1:]]))
     with plain_errors(f"The model is in '{place}'."):
-        Console().print(f"{report}\n  {place}", soft_wrap=True, markup=False, highlight=False)
+        print_line(Console(), f"{report}\n  {place}")
         if report.interrupted:
             kept = "" if place == out else f" The finished model in '{out}' is as it was."
             fail(f"stopped. The unfinished model is in '{place}'.{kept} {again}", TERMINATED if came else STOPPED)
@@ -153,7 +166,7 @@ def predict(model: ModelFolder, source: TableFile, out: Predictions, table: Tabl
         out.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(out, text.getvalue().encode())
         console = Console() if out.is_file() else Errors()  # a device may be the standard output
-        console.print(f"  {out}: {len(events):,} sequences", soft_wrap=True, markup=False, highlight=False)
+        print_line(console, f"  {out}: {len(events):,} sequences")
 
 
 @expanded
@@ -185,6 +198,10 @@ def need_estimator() -> None:
 
 def with_targets(labels: Labels, events: Any) -> tuple[Any, Any]:
     """Return the sequences and the targets. The sequences remember the named columns for later tables."""
+    if labels.labels is None:
+        return from_table(labels, events)
+    if labels.horizon is not None:
+        raise ValueError(f"--horizon is for a target from the table itself, got {labels.horizon!r} with --labels. Leave one out.")
     named = {"id": labels.labels_id, "target": labels.target, "time": labels.labels_time}
     remembered = {**events.settings.labels, **{role: name for role, name in named.items() if name}}
     if labels.labelled and "time" in remembered:
@@ -194,6 +211,22 @@ def with_targets(labels: Labels, events: Any) -> tuple[Any, Any]:
         found: tuple[Any, Any] = events.labelled(labels.labels, id=labels.labels_id, target=labels.target)
         return found
     return events, events.labels(labels.labels, **named)
+
+
+def from_table(labels: Labels, events: Any) -> tuple[Any, Any]:
+    """Return the sequences and targets that are later values of a variable. The sequences remember which."""
+    for option in ("labels_id", "labels_time", "labelled"):
+        if getattr(labels, option):
+            raise ValueError(f"--{option.replace('_', '-')} is about a table of targets. Pass it as --labels FILE.")
+    given = {"target": labels.target, "horizon": labels.horizon}
+    named = {option: name for option, name in given.items() if name is not None} if labels.target else {**events.settings.labels}
+    target, horizon = named.get("target", ""), labels.horizon or named.get("horizon")
+    name = target.removeprefix("next:")
+    if not name or (name == target) == (horizon is None):
+        got = f"--target {target or 'none'}" + (f" --horizon {horizon}" if horizon else "")
+        raise ValueError(f"targets need --labels FILE, --target next:NAME, or --target NAME --horizon TIME, got {got}.")
+    events = replace(events, settings=replace(events.settings, labels=named))
+    return events, events.future(name, horizon)
 
 
 def marks(texts: Sequence[str]) -> Any:
@@ -218,7 +251,7 @@ def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | No
     from phased.estimator.training import check_checkpoint
     from phased.model_folder import check_free
 
-    inputs = (source, labels.labels)
+    inputs = tuple(each for each in (source, labels.labels) if each is not None)
     if out.suffix.lower() in FORMATS:  # in a folder of tables it would be taken for one of them
         raise ValueError(f"--out must be a folder for the model, got '{out}', the name of a table. Leave out '{out.suffix}'.")
     check_free(out, inputs)

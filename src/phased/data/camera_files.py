@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from phased.data.errors import BadRecording, read_bytes, size_of
-from phased.data.recording import Recording, Sensor, first_defect, goes_back
-from phased.needs import module
+from phased.data.recording import Recording, Sensor, goes_back
+from phased.lazy import module
 
 UNKNOWN = (0, 0)
 AGAIN = "The file is damaged or truncated: copy or record it again."
@@ -56,11 +56,8 @@ def read_with_faery(path: Path | str, sensor: Sequence[int] | None = None) -> Re
         raise BadRecording(path, what) from error
     if not len(events):
         raise BadRecording(path, "a recording must have events, got none. Record it again, or read another stream of it.")
-    x, y, time = (events[name] for name in ("x", "y", "t"))
-    defect = first_defect(x, y, time, size)
-    if defect is not None:
-        raise BadRecording(path, f"event {defect.event}: {defect.what}")
-    return Recording(x.astype(np.int32), y.astype(np.int32), events["on"].astype(bool), time.astype(np.int64), size)
+    x, y, time = events["x"].astype(np.int32), events["y"].astype(np.int32), events["t"].astype(np.int64)
+    return Recording(x, y, events["on"].astype(bool), time, size)
 
 
 def _decoded(faery: ModuleType, path: Path, fallback: tuple[int, ...]) -> tuple[Sensor, Any]:

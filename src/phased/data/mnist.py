@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from phased.data.errors import BadFile, read_bytes
 
 PREFIXES = {"train": "train", "test": "t10k"}
-IMAGES, LABELS = 0x803, 0x801
 SIDE = 28
 
 
@@ -41,8 +40,8 @@ def read_mnist(folder: Path | str, split: str = "train") -> Mnist:
     """
     if split not in PREFIXES:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
-    images = _idx(Path(folder) / f"{PREFIXES[split]}-images-idx3-ubyte", IMAGES, 3)
-    labels = _idx(Path(folder) / f"{PREFIXES[split]}-labels-idx1-ubyte", LABELS, 1)
+    images = _idx(Path(folder) / f"{PREFIXES[split]}-images-idx3-ubyte", 3)
+    labels = _idx(Path(folder) / f"{PREFIXES[split]}-labels-idx1-ubyte", 1)
     if images.shape[1:] != (SIDE, SIDE):
         raise BadFile(folder, f"images must have {SIDE} x {SIDE} pixels, got {images.shape[1]} x {images.shape[2]}. Use MNIST's.")
     if len(images) != len(labels):
@@ -54,7 +53,7 @@ def read_mnist(folder: Path | str, split: str = "train") -> Mnist:
     return Mnist(images, labels)
 
 
-def _idx(path: Path, magic: int, dimensions: int) -> NDArray[np.uint8]:
+def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """The array in an idx file or, if there is no such file, in the one compressed with gzip."""
     packed = path.with_name(f"{path.name}.gz")
     path = path if path.exists() or not packed.exists() else packed
@@ -66,7 +65,7 @@ def _idx(path: Path, magic: int, dimensions: int) -> NDArray[np.uint8]:
             raise BadFile(
                 path, f"it must be a whole gzip file, got one that cannot be unpacked: {error}. Copy it again."
             ) from error
-    start = 4 * (1 + dimensions)
+    start, magic = 4 * (1 + dimensions), 0x800 + dimensions  # 8: bytes without a sign
     if len(data) < start:
         raise BadFile(path, f"it must start with a header of {start} bytes, got {len(data)}. Copy it again.", len(data))
     got, *shape = struct.unpack_from(f">{1 + dimensions}I", data)

@@ -20,7 +20,7 @@ import torch
 
 from phased.data import nmnist_file, ragged
 from phased.data.errors import BadRecording, read_bytes, unreadable
-from phased.data.ragged import Progress
+from phased.data.ragged import Progress, Ragged
 from phased.data.recording import NMNIST
 from phased.data.recordings import Recordings
 
@@ -111,9 +111,9 @@ class Source:
 
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part, self._packed = path, part, path.suffix == ".zip"
-        self._files = [(path, *_size_and_time(path))]
-        if not self._packed:
-            self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
+        found = [path] if self._packed else [file for digit in DIGITS for file in (path / digit).glob("*")]
+        # A file that cannot be opened here is an error when it is read.
+        self._files = [(file, *(ragged.version(file) or (0, 0))) for file in found]
         about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
         self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -151,17 +151,12 @@ class Source:
         return members
 
     def read(self, member: Member) -> bytes:
-        """The bytes of a recording without a defect; `BadRecording` otherwise."""
+        """The bytes of a recording."""
         if member.size > LARGEST:
             what = f"a recording must have at most {LARGEST:,} bytes, got {member.size:,}. Copy it again."
             raise BadRecording(member.path, what)
-        data = self._unpacked(member) if self._packed else read_bytes(member.path)
-        why = nmnist_file.defect(data, member.path, NMNIST)
-        if why is not None:
-            raise why
-        return data
-
-    def _unpacked(self, member: Member) -> bytes:
+        if not self._packed:
+            return read_bytes(member.path)
         try:
             return self._archive.read(PurePath(member.path).relative_to(self.path).as_posix())
         except OSError as error:
@@ -187,37 +182,26 @@ def source_in(folder: Path, split: str) -> Source:
 
 def decoded(source: Source, skip_bad: bool, progress: Progress | None) -> tuple[Recordings, list[BadRecording]]:
     """All recordings in flat arrays; bad ones are an error or, with `skip_bad`, left out and named."""
-    members = source.members()
-    room = sum(member.size // nmnist_file.SIZE for member in members if member.size <= LARGEST)
-    address, time, end = np.empty(room, np.int16), np.empty(room, np.int32), 0
-    good: list[tuple[int, int, int]] = []  # label, number, and the end in the flat arrays
-    skipped: list[BadRecording] = []
+    members, good, skipped = source.members(), [], []
     for done, member in enumerate(members, 1):
         try:
-            x, y, polarity, t = nmnist_file.unpack(source.read(member))
+            x, y, polarity, time = nmnist_file.unpack(source.read(member), member.path, NMNIST)
         except BadRecording as error:
             if not skip_bad:
                 raise
             skipped.append(error)
         else:
-            begin, end = end, end + len(t)
-            address[begin:end] = (y.astype(np.int16) * NMNIST.width + x) * 2 + polarity.astype(np.int16)
-            time[begin:end] = t
-            good.append((member.label, member.number, end))
+            address = (y.astype(np.int16) * NMNIST.width + x) * 2 + polarity.astype(np.int16)
+            one = Ragged.one(address=torch.from_numpy(address), time=torch.from_numpy(time.astype(np.int32)))
+            good.append((one, member.label, member.number))
         if progress is not None:
             progress(done, len(members))
     if not good:
         first = skipped[0]
         raise BadRecording(first.path, f"{first.what} All {len(members)} recordings are bad; this is the first.", first.byte)
-    label, number, ends = torch.tensor(good).T
-    offset = torch.cat([ends.new_zeros(1), ends])
-    return Recordings(torch.from_numpy(address[:end]), torch.from_numpy(time[:end]), offset, label, number), skipped
-
-
-def _size_and_time(file: Path) -> tuple[int, int]:
-    """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
-    try:
-        status = file.stat()
-    except OSError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
+    parts, label, number = zip(*good, strict=True)
+    events = Ragged.joined(parts)
+    found = Recordings(
+        **events.arrays, offset=events.offset, label=torch.tensor(label), number=torch.tensor(number), sensor=NMNIST
+    )
+    return found, skipped

@@ -39,10 +39,7 @@ def decode(data: bytes, path: Path | str = "bytes", sensor: Sequence[int] = NMNI
         array([10, 12])
     """
     size = Sensor.of(sensor)
-    why = defect(data, path, size)
-    if why is not None:
-        raise why
-    x, y, polarity, time = unpack(data)
+    x, y, polarity, time = unpack(data, path, size)
     return Recording.of_checked(x.astype(np.int32), y.astype(np.int32), polarity.astype(bool), time.astype(np.int64), size)
 
 
@@ -67,25 +64,22 @@ def encode(recording: Recording) -> bytes:
     return events.tobytes()
 
 
-def unpack(data: bytes) -> tuple[Integers, Integers, Integers, Integers]:
-    """x, y, polarity (0 or 1) and time of all events in the bytes."""
-    events = np.frombuffer(data, EVENT)
-    rest = events["rest"].astype(np.uint32)
-    return events["x"], rest >> 24, rest >> 23 & 1, rest & (TIMES - 1)
-
-
-def defect(data: bytes, path: Path | str, sensor: Sensor) -> BadRecording | None:
-    """What is wrong with the bytes of a file; None if nothing is."""
+def unpack(data: bytes, path: Path | str, sensor: Sensor) -> tuple[Integers, Integers, Integers, Integers]:
+    """x, y, polarity (0 or 1) and time of all events in the bytes of a file."""
     if not data:
-        return BadRecording(path, "a recording must have events, got an empty file. Copy or unpack it again.", 0)
+        raise BadRecording(path, "a recording must have events, got an empty file. Copy or unpack it again.", 0)
     if len(data) % SIZE:
         whole = len(data) // SIZE
-        return BadRecording(
+        raise BadRecording(
             path,
             f"each event must have {SIZE} bytes, got {len(data) % SIZE} after {whole} whole events. "
             f"The file is truncated or not of N-MNIST: copy or unpack it again.",
             whole * SIZE,
         )
-    x, y, _, time = unpack(data)
-    found = first_defect(x, y, time, sensor)
-    return found and BadRecording(path, f"event {found.event}: {found.what}", found.event * SIZE)
+    events = np.frombuffer(data, EVENT)
+    rest = events["rest"].astype(np.uint32)
+    x, y, polarity, time = events["x"], rest >> 24, rest >> 23 & 1, rest & (TIMES - 1)
+    defect = first_defect(x, y, time, sensor)
+    if defect is not None:
+        raise BadRecording(path, f"event {defect.event}: {defect.what}", defect.event * SIZE)
+    return x, y, polarity, time

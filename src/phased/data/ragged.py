@@ -18,7 +18,7 @@ from phased import files
 
 DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged file raises
 Progress = Callable[[int, int], None]  # how much of long work is done, and how much there is
-_CHECKED: set[tuple[str, int, int]] = set()  # path, size and time of change of the files that this process has checked
+_CHECKED: set[tuple[Path, tuple[int, int] | None]] = set()  # the files that this process has checked, in their versions
 
 
 class Ragged(NamedTuple):
@@ -109,20 +109,28 @@ def load(path: Path, key: str | None = None) -> Stored | None:
     Returns:
         The content; None if there is no such file, a bit of it has changed, or it was made with another key.
     """
+    now = path, version(path)
     try:
-        status = path.stat()
         with safe_open(path, framework="pt") as file:
             found = file.metadata()
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
         if key is not None and found["key"] != key:
             return None
-        version = (str(path), status.st_size, status.st_mtime_ns)
-        if version not in _CHECKED and found["digest"] != _digest(arrays, found["key"], found["about"]):
+        if now not in _CHECKED and found["digest"] != _digest(arrays, found["key"], found["about"]):
             return None
-        _CHECKED.add(version)
+        _CHECKED.add(now)
         return Stored(arrays, json.loads(found["about"]))
     except DAMAGED:
         return None
+
+
+def version(path: Path) -> tuple[int, int] | None:
+    """Return the size and the time of change of a file, which tell its versions apart; None if it cannot be opened."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def cached(
@@ -160,9 +168,5 @@ def _digest(arrays: Mapping[str, Tensor], key: str, about: str) -> str:
     digest = zlib.crc32(f"{key}\n{about}".encode())
     for name, array in sorted(arrays.items()):
         digest = zlib.crc32(f"{name} {array.dtype} {tuple(array.shape)}".encode(), digest)
-        digest = zlib.crc32(_bytes(array), digest)
+        digest = zlib.crc32(array.numpy().reshape(-1).view("u1").data, digest)
     return f"{digest:08x}"
-
-
-def _bytes(array: Tensor) -> memoryview:
-    return array.numpy().reshape(-1).view("u1").data

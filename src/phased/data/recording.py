@@ -72,7 +72,7 @@ class Recording:
         object.__setattr__(self, "sensor", Sensor.of(self.sensor))
         for name in ("time", "x", "y", "polarity"):
             _column(name, getattr(self, name), self.time)
-        defect = first_defect(self.x, self.y, self.time, self.sensor) or _polarity_defect("polarity", self.polarity)
+        defect = first_defect(self.x, self.y, self.time, self.sensor) or _polarity_defect(self.polarity)
         if defect is not None:
             raise ValueError(f"event {defect.event}: {defect.what}")
         if self.polarity.dtype.kind != "b":
@@ -135,14 +135,23 @@ class Recording:
             >>> Recording.from_array(events, sensor=(34, 34, 2)).address
             array([279, 418])
         """
-        size = Sensor.of(sensor)
-        x, y, t, p = (_field(events, name) for name in "xytp")
-        defect = first_defect(x, y, t, size) or _polarity_defect("p", p)
-        if defect is not None:
-            raise ValueError(f"event {defect.event}: {defect.what}")
-        recording = cls.of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
-        warn_of_unit(recording.time)
-        return recording
+        given: Any = events
+        fields = given.dtype.names if isinstance(given, np.ndarray) else None
+        if fields is None:
+            kind = f"an array of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+            raise TypeError(
+                f"events must be a structured array with the fields x, y, t and p, got {kind}. See numpy.rec.fromarrays."
+            )
+        for name in "xytp":
+            if name not in fields:
+                raise ValueError(
+                    f"events must have the fields x, y, t and p, got {', '.join(fields)}: {name} is missing. "
+                    f"Rename the fields with numpy.lib.recfunctions.rename_fields."
+                )
+        made = cls(events["x"], events["y"], events["p"], events["t"], Sensor.of(sensor))
+        x, y, time = made.x.astype(np.int32), made.y.astype(np.int32), made.time.astype(np.int64)
+        warn_of_unit(time)
+        return cls.of_checked(x, y, made.polarity.copy(), time, made.sensor)
 
 
 def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
@@ -166,7 +175,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
         >>> from phased.data.recordings import NMNIST, Recording, Sensor
         >>> large = Recording(np.array([100, 110]), np.array([80, 20]), np.ones(2, bool), np.array([5, 9]), Sensor(346, 260))
         >>> crop(large, 90, 70, NMNIST).x
-        array([10])
+        array([10], dtype=int32)
     """
     width, height = recording.sensor
     if not (0 <= x <= width - sensor.width and 0 <= y <= height - sensor.height):
@@ -177,7 +186,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
             else f"the recording must have at least {sensor.width} x {sensor.height} pixels, got {width} x {height}."
         )
     inside = (recording.x >= x) & (recording.x < x + sensor.width) & (recording.y >= y) & (recording.y < y + sensor.height)
-    columns, rows = recording.x[inside] - x, recording.y[inside] - y
+    columns, rows = recording.x[inside].astype(np.int32) - x, recording.y[inside].astype(np.int32) - y
     return Recording(columns, rows, recording.polarity[inside], recording.time[inside], sensor)
 
 
@@ -194,7 +203,10 @@ def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> De
     for name, pixel, size in (("x", x, sensor.width), ("y", y, sensor.height)):
         if len(pixel) and (pixel.min() < 0 or pixel.max() >= size):
             event = int(((pixel < 0) | (pixel >= size)).argmax())
-            found.append(Defect(event, outside_sensor(name, int(pixel[event]), sensor)))
+            what = (
+                f"{name} must be from 0 to {size - 1} on a sensor of {sensor.width} x {sensor.height} pixels, got {pixel[event]}."
+            )
+            found.append(Defect(event, f"{what} The data is damaged, or it needs sensor=(width, height) or --sensor."))
     if len(time) and (time.min() < 0 or time.max() > np.iinfo(np.int64).max):
         event = int(((time < 0) | (time > np.iinfo(np.int64).max)).argmax())
         found.append(
@@ -205,14 +217,6 @@ def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> De
         event = int(back.argmax()) + 1
         found.append(Defect(event, goes_back(int(time[event - 1]), int(time[event]))))
     return min(found, key=lambda defect: defect.event, default=None)
-
-
-def outside_sensor(name: str, value: int, sensor: Sensor) -> str:
-    """The message for a pixel that the sensor does not have."""
-    return (
-        f"{name} must be from 0 to {getattr(sensor, 'width' if name == 'x' else 'height') - 1} on a sensor of {sensor.width} x "
-        f"{sensor.height} pixels, got {value}. The data is damaged, or it needs sensor=(width, height) or --sensor."
-    )
 
 
 def goes_back(before: int, after: int) -> str:
@@ -236,43 +240,21 @@ def _column(name: str, values: Any, time: Any) -> None:
         kind = f"{type(values).__module__}.{type(values).__name__}".removeprefix("builtins.")
         raise TypeError(f"{wanted}, got {kind}. Convert it with numpy.asarray; leave out events without a value.")
     if values.dtype.kind not in ("biu" if name == "polarity" else "iu"):
-        raise TypeError(f"{wanted}, got {values.dtype}. {_to_integers(name)}")
+        cure = "Convert it with numpy's astype(numpy.int32)."
+        if name == "time":
+            cure = "Times are in microseconds: multiply seconds by 1e6 or milliseconds by 1e3, then call astype(numpy.int64)."
+        raise TypeError(f"{wanted}, got {values.dtype}. {cure}")
     if values.ndim != 1 or len(values) != len(time):
         wanted = "(N,)" if name == "time" else f"({len(time)},), one value for each time"
         raise ValueError(f"{name} must have shape {wanted}, got {values.shape}. Pass the arrays of one recording.")
 
 
-def _to_integers(name: str) -> str:
-    """How to make integers of a column."""
-    if name in ("t", "time"):
-        return "Times are in microseconds: multiply seconds by 1e6 or milliseconds by 1e3, then call astype(numpy.int64)."
-    return "Convert it with numpy's astype(numpy.int32)."
-
-
-def _field(events: Any, name: str) -> Integers:
-    if not isinstance(events, np.ndarray) or events.dtype.fields is None:
-        kind = f"an array of {events.dtype}" if isinstance(events, np.ndarray) else type(events).__name__
-        raise TypeError(f"events must be a structured array with the fields x, y, t and p, got {kind}. See numpy.rec.fromarrays.")
-    if events.ndim != 1:
-        raise ValueError(f"events must have shape (N,), got {events.shape}. Pass one recording at a time.")
-    if name not in events.dtype.fields:
-        raise ValueError(
-            f"events must have the fields x, y, t and p, got {', '.join(events.dtype.names or ())}: {name} is missing. "
-            f"Rename the fields with numpy.lib.recfunctions.rename_fields."
-        )
-    values: Integers = events[name]
-    if values.ndim != 1 or values.dtype.kind not in ("biu" if name == "p" else "iu"):
-        raise TypeError(f"the field {name} must be of integers, got {events.dtype[name]}. {_to_integers(name)}")
-    return values
-
-
-def _polarity_defect(name: str, p: NDArray[Any]) -> Defect | None:
-    if p.dtype.kind == "b" or not len(p):
+def _polarity_defect(polarity: NDArray[Any]) -> Defect | None:
+    """The first polarity that is not one of two."""
+    low = -1 if len(polarity) and polarity.min() == -1 else 0
+    wrong = (polarity != 1) & (polarity != low)
+    if not wrong.any():
         return None
-    for low in (0, -1):
-        wrong = (p != 1) & (p != low)
-        if not wrong.any():
-            return None
-    wrong = (p != 1) & (p != (p.min() if p.min() in (-1, 0) else 0))
     event = int(wrong.argmax())
-    return Defect(event, f"{name} must be 0 or 1 throughout, or -1 or 1, got {p[event]}. Use {name} > 0 if this is meant.")
+    what = f"polarity must be 0 or 1 throughout, or -1 or 1, got {polarity[event]}. Use polarity > 0 if this is meant."
+    return Defect(event, what)

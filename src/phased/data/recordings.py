@@ -72,7 +72,10 @@ class Recordings(Sequence[Recording]):
         """These recordings in this order, copied; indices from 0."""
         chosen = indices if isinstance(indices, Tensor) else torch.tensor(list(indices), dtype=torch.int64)
         chosen = chosen.to(self.offset.device)
-        return self._with(self.events.rows(chosen), self.label[chosen], self.number[chosen])
+        events = self.events.rows(chosen)
+        return Recordings(
+            **events.arrays, offset=events.offset, label=self.label[chosen], number=self.number[chosen], sensor=self.sensor
+        )
 
     @property
     def events(self) -> Ragged:
@@ -92,9 +95,6 @@ class Recordings(Sequence[Recording]):
     def of_arrays(cls, arrays: Mapping[str, Tensor], sensor: Sensor = NMNIST) -> Recordings:
         """The recordings of tensors that `arrays` has returned; nothing is copied."""
         return cls(**arrays, sensor=sensor)
-
-    def _with(self, events: Ragged, label: Tensor, number: Tensor) -> Recordings:
-        return Recordings(events.arrays["address"], events.arrays["time"], events.offset, label, number, self.sensor)
 
     @classmethod
     def of(
@@ -135,9 +135,9 @@ class Recordings(Sequence[Recording]):
     @classmethod
     def concatenate(cls, parts: Sequence[Recordings]) -> Recordings:
         """The recordings of several sets of one camera, on one device."""
-        one_camera(parts)
+        sensor, events = one_camera(parts), Ragged.joined([part.events for part in parts])
         label, number = (torch.cat([getattr(part, name) for part in parts]) for name in ("label", "number"))
-        return parts[0]._with(Ragged.joined([part.events for part in parts]), label, number)
+        return cls(**events.arrays, offset=events.offset, label=label, number=number, sensor=sensor)
 
 
 def one_camera(recorded: Sequence[Recording | Recordings]) -> Sensor:

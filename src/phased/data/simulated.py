@@ -78,21 +78,20 @@ def simulated_recordings(
         raise ValueError(
             f"images must be at most {len(digits.images)}, the images of MNIST's {split} set in '{images_folder}', got {count}."
         )
-
-    def recorded(part: slice, seed: int, report: Callable[[int], None] | None = None) -> Recordings:
-        images, labels = (torch.from_numpy(each[part]) for each in digits)
-        return simulate(images.to(device), labels.long(), seed, camera, report)
+    pictures, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels).long()
+    if torch.device(device).type != "cpu":
+        recorded = pictures[:count].to(device), labels[:count]
+        return simulate(*recorded, seed, camera, progress and (lambda done: progress(done, count)))
 
     def chunk(begin: int) -> Recordings:
         """The recordings of the chunk that begins at an image. They depend on no other chunk."""
         drawn = np.random.SeedSequence([seed, begin // CHUNK]).generate_state(1, np.uint64)[0]
-        made = recorded(slice(begin, begin + CHUNK), int(drawn >> np.uint64(1)))
+        part = slice(begin, begin + CHUNK)
+        made = simulate(pictures[part], labels[part], int(drawn >> np.uint64(1)), camera)
         return replace(made, number=made.number + begin)
 
-    if torch.device(device).type != "cpu":
-        return recorded(slice(count), seed, progress and (lambda done: progress(done, count)))
     key = hashlib.sha256(repr((FORMAT, torch.__version__, identity(camera), seed)).encode())
-    first = recorded(slice(1), seed)  # stands for the camera's code
+    first = simulate(pictures[:1], labels[:1], seed, camera)  # stands for the camera's code
     for values in (*digits, first.address.numpy(), first.time.numpy()):
         key.update(np.ascontiguousarray(values).data)
     stored = ragged.cached(

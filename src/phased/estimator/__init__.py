@@ -1,8 +1,8 @@
 """Own irregular data: from a table of measurements to a trained model."""
 
-from phased import needs
+from phased import lazy
 
-needs.module("sklearn", "phased.estimator", "estimator")
+lazy.module("sklearn", "phased.estimator", "estimator")
 
 from phased.estimator.classifier import PhasedClassifier  # noqa: E402 (after the error that says what to install)
 from phased.estimator.events import Events  # noqa: E402

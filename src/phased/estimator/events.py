@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phased.estimator.describe import Description, describe
+from phased.estimator.future import future_values
 from phased.estimator.ragged import check_events, flatten, gather
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name
@@ -267,6 +268,31 @@ class Events:
 
         rows, targets = read_labels(self, source, id=id, target=target, time=None, partial=True)
         return self[rows], targets
+
+    def future(self, variable: str, horizon: float | str | None = None) -> NDArray[Any]:
+        """The later values of a variable, as a target for each step.
+
+        Args:
+            variable: a variable that is measured over time. A text variable gives its levels.
+            horizon: length of time such as "24h", or a number in the unit of the times: the target of a step is the value at
+                exactly that time after the step. By default the target is the next value, at any later step.
+
+        Returns:
+            Targets: floats, NaN at a step without one; or text, None at a step without one.
+
+        Shape:
+            - Output: (S,)
+
+        Raises:
+            ValueError: the variable is unknown or static, no step has a target, or one has several.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> events = Events.of([[0.0, 6.0, 24.0]], [[20.0, 25.0, 30.0]], variables=["wind"], unit="h")
+            >>> events.future("wind"), events.future("wind", "1d")
+            (array([25., 30., nan]), array([30., nan, nan]))
+        """
+        return future_values(self, variable, horizon)
 
     def describe(self) -> Description:
         """What the sequences contain: numbers, gaps, spans, shares observed, and warnings.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from phased.clock import EXACT_FLOAT64, Clocks
-from phased.estimator.settings import Settings
+from phased.estimator.settings import Settings, check_lists, repeated
 from phased.estimator.units import in_unit, ticks_of
 
 if TYPE_CHECKING:
@@ -32,9 +31,7 @@ def flatten(
     unit: str,
 ) -> dict[str, Any]:
     """The fields of Events from one array of times and one of values per sequence."""
-    for name, given in (("variables", variables), ("statics", statics)):
-        if isinstance(given, str) or not isinstance(given, Iterable | None):
-            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+    check_lists(variables=variables, statics=statics)
     if len(times) != len(values):
         raise ValueError(f"times and values must have one array per sequence, got {len(times)} and {len(values)}.")
     names = np.arange(len(times)) if ids is None else np.asarray(ids)
@@ -43,8 +40,7 @@ def flatten(
     if names.dtype.kind == "f" and not (names == np.round(names)).all():
         wrong = names[names != np.round(names)][0]
         raise ValueError(f"ids must be integers or text, got {wrong}. Convert them to text.")
-    if len(set(names.tolist())) != len(names):
-        twice = next(name for name, count in Counter(names.tolist()).items() if count > 1)
+    for twice in repeated(names.tolist()):
         raise ValueError(f"each id must occur once, got {twice!r} twice.")
     clocks, origin, unit = _clocks(times, names.tolist(), unit)
     widths = {count for count in map(_columns, values) if count is not None}
@@ -124,24 +120,25 @@ def _clocks(
     times: Sequence[ArrayLike], names: list[Any], unit: str
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.datetime64] | None, str]:
     """The times of each sequence as float64; for dates also the first of each, and the unit in which they count from it."""
-    clocks = [_plain(each) for each in times]
+    clocks, origin = [_plain(each) for each in times], None
     dated = [clock.dtype.kind == "M" for clock in clocks if clock.size]
-    if not dated or not all(dated):
-        return [_times(clock, name) for clock, name in zip(clocks, names, strict=True)], None, unit
-    dates = []
-    for clock, name in zip(clocks, names, strict=True):
-        clock = clock.astype("datetime64[us]") if not clock.size else clock
-        if np.isnat(clock).any():
-            step = int(np.flatnonzero(np.isnat(clock))[0])
-            raise ValueError(f"each time must be a date, got NaT in sequence {name!r} at step {step}. Leave this step out.")
-        ticks, wrong = ticks_of(clock)
-        if wrong.any():
-            raise ValueError(f"{INEXACT}, got {clock[wrong][0]} in sequence {name!r}. {ROUND}")
-        dates.append(ticks.astype("datetime64[us]"))
-    origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
-    unit = unit or "h"
-    clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
+    if dated and all(dated):
+        dates = [_dates(clock, name) for clock, name in zip(clocks, names, strict=True)]
+        origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
+        unit = unit or "h"
+        clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
     return [_times(clock, name) for clock, name in zip(clocks, names, strict=True)], origin, unit
+
+
+def _dates(clock: NDArray[Any], name: object) -> NDArray[np.datetime64]:
+    """The dates of one sequence in microseconds."""
+    clock = clock if clock.size else clock.astype("datetime64[us]")
+    for step in np.flatnonzero(np.isnat(clock)):
+        raise ValueError(f"each time must be a date, got NaT in sequence {name!r} at step {step}. Leave this step out.")
+    ticks, wrong = ticks_of(clock)
+    if wrong.any():
+        raise ValueError(f"{INEXACT}, got {clock[wrong][0]} in sequence {name!r}. {ROUND}")
+    return ticks.astype("datetime64[us]")
 
 
 def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
@@ -246,8 +243,7 @@ def _check_names(events: Events) -> None:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"names of variables and statics must be text, got {name!r} of type {type(name).__name__}.")
-    if len(set(names)) != len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
+    for twice in repeated(names):
         raise ValueError(f"names of variables and statics must differ, got {twice!r} twice. Rename one, or leave it out.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -41,7 +42,8 @@ class Settings:
         layout: "long" or "wide", or None if the names of the columns determine it.
         selected: whether `variable=[...]` selected columns of a wide table. All other columns are left out.
         levels: the levels of each text variable. `variables` and `statics` contain "name=level" for each.
-        labels: columns of id, time and target in the table of labels, as far as they were given.
+        labels: columns of id, time and target in the table of labels, as far as they were given; or target and horizon of a
+            target from the table itself.
         offset: whether the dates had an offset from UTC, or None if unknown.
 
     Example:
@@ -83,9 +85,7 @@ class Settings:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
         if merge is not None and merge not in get_args(Merge):
             raise ValueError(f"merge must be None or one of {', '.join(get_args(Merge))}, got {merge!r}.")
-        for name, given in (("static", static), ("drop", drop)):
-            if isinstance(given, str) or not isinstance(given, Iterable | None):
-                raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+        check_lists(static=static, drop=drop)
         for name in sorted({*(static or ())} & {*(drop or ())}):
             raise ValueError(f"a variable must be either in static or in drop, got {name!r} in both. Leave it out of one.")
         columns = {role: name for role, name in columns.items() if name is not None}
@@ -139,6 +139,13 @@ class Settings:
             return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
 
 
+def check_lists(**arguments: Any) -> None:
+    """Raise a TypeError for an argument that is no list of names, such as one name."""
+    for name, given in arguments.items():
+        if isinstance(given, str) or not isinstance(given, Iterable | None):
+            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+
+
 def by_name(missing: Any) -> dict[str, tuple[float, ...]]:
     """Return the numbers that stand for a missing value by the name of their variable."""
     if missing is None:
@@ -162,3 +169,8 @@ def listed(names: Sequence[object], most: int = 10) -> str:
     """Return the first names and the number of others, for a message."""
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"
+
+
+def repeated(names: Iterable[Any]) -> list[Any]:
+    """Return the names that occur twice or more."""
+    return [name for name, count in Counter(names).items() if count > 1]

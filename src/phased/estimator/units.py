@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MICROSECONDS = {
-    "ns": 1e-3,
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
+UNITS: dict[str, tuple[Any, ...]] = {
+    "ns": (1e-3, "nanosecond", "nanoseconds"),
+    "us": (1, "µs", "microsecond", "microseconds"),
+    "ms": (1_000, "millisecond", "milliseconds"),
+    "s": (1_000_000, "sec", "secs", "second", "seconds"),
+    "min": (60_000_000, "mins", "minute", "minutes"),
+    "h": (3_600_000_000, "hr", "hrs", "hour", "hours"),
+    "d": (86_400_000_000, "day", "days"),
+    "w": (604_800_000_000, "week", "weeks"),
 }
-ALIASES = {
-    "ns": ("nanosecond", "nanoseconds"),
-    "us": ("µs", "microsecond", "microseconds"),
-    "ms": ("millisecond", "milliseconds"),
-    "s": ("sec", "secs", "second", "seconds"),
-    "min": ("mins", "minute", "minutes"),
-    "h": ("hr", "hrs", "hour", "hours"),
-    "d": ("day", "days"),
-    "w": ("week", "weeks"),
-}
+"""Microseconds in each unit, and its other names."""
+MICROSECONDS: dict[str, float] = {unit: size for unit, (size, *_) in UNITS.items()}
+NAMES = {name: unit for unit, (_, *names) in UNITS.items() for name in (unit, *names)}
 FIRST, LAST = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]").astype(np.int64).tolist()
 """Dates that Python and CSV files can have, in microseconds since 1970."""
-NAMES = {name: unit for unit, names in ALIASES.items() for name in (unit, *names)}
 
 
 def unit_name(unit: str) -> str:
@@ -58,3 +52,18 @@ def in_unit(duration: NDArray[Any], unit: str, resolution: str = "us") -> NDArra
     """Durations as numbers in a unit: integers in a resolution, or timedelta64."""
     count = duration.astype("timedelta64[us]").astype(np.int64) if duration.dtype.kind == "m" else duration
     return np.asarray(count / (microseconds(unit) / MICROSECONDS[resolution]), np.float64)
+
+
+def in_times(length: float | str, unit: str) -> float:
+    """Return a length of time, such as "24h" or a number, in the unit of the times. Raises ValueError if it has another."""
+    found = re.fullmatch(r"\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(\S*)\s*", str(length))
+    number = float(found[1]) if found else math.nan
+    given = unit_name(found[2]) if found else ""
+    if not 0 < number < math.inf:
+        raise ValueError(f"horizon must be a length of time above 0, such as 24h, got {length!r}.")
+    if given in ("", unit):
+        return number
+    if not {given, unit} <= MICROSECONDS.keys():
+        known = f"in {unit!r}, the unit of the times" if unit else "a number, because the unit of the times is not known"
+        raise ValueError(f"horizon must be {known}, got {length!r}.")
+    return number * MICROSECONDS[given] / MICROSECONDS[unit]

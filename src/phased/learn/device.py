@@ -34,12 +34,12 @@ class OneDevice:
     def launch(self) -> None:
         """Return at once, because this process trains alone."""
 
-    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module on the device, under autocast in mixed precision, and the optimiser of its parameters."""
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
+        """The model on the device, under autocast in mixed precision, and the optimiser of its parameters."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
-        module.to(self.device)
-        made = module if self.precision == "32-true" else Autocast(module, self.device.type, LOW[self.precision])
+        model.to(self.device)
+        made = model if self.precision == "32-true" else Autocast(model, self.device.type, LOW[self.precision])
         return made, optimizer if self._scaler is None else Scaled(optimizer, self._scaler)
 
     def backward(self, loss: Tensor) -> None:
@@ -69,11 +69,6 @@ class Autocast(nn.Module):
     def __init__(self, module: nn.Module, device: str, dtype: torch.dtype) -> None:
         super().__init__()
         self.module, self.region = module, torch.autocast(device, dtype)
-
-    @property
-    def model(self) -> Any:
-        """The model in the module."""
-        return self.module.model
 
     def forward(self, *arguments: Any) -> Tensor:
         """The module's answer."""

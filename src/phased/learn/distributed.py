@@ -9,20 +9,55 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from phased import needs
+from phased import lazy
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+    from phased.learn.batch import Batch
 
 
 def make(**options: Any) -> Fabric:
     """A Fabric with these options, not launched."""
     what = "Training in several processes, or with another precision than '32-true' and 'bf16-mixed',"
-    fabric = needs.module("lightning.fabric", what, "distributed")
+    fabric = lazy.module("lightning.fabric", what, "distributed")
     # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
     import_module("lightning_utilities.core.rank_zero").log.setLevel(logging.WARNING)
     made: Fabric = fabric.Fabric(**options)
     return made
+
+
+class NotCast:
+    """A batch that Fabric does not look into: in mixed precision it would cast times to half precision."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+
+class Inner(nn.Module):
+    """The module that Fabric wraps: a model that takes its batch in a `NotCast`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, hidden: NotCast) -> Tensor:
+        """The model's output."""
+        answer: Tensor = self.model(hidden.batch)
+        return answer
+
+
+class Outer(nn.Module):
+    """A module as Fabric has wrapped it, called with a batch."""
+
+    def __init__(self, wrapped: nn.Module) -> None:
+        super().__init__()
+        self.wrapped = wrapped
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The model's output."""
+        answer: Tensor = self.wrapped(NotCast(batch))
+        return answer
 
 
 class Processes:
@@ -34,10 +69,10 @@ class Processes:
         self.world_size, self.global_rank, self.is_global_zero = fabric.world_size, fabric.global_rank, fabric.is_global_zero
         self.precision: str = fabric.strategy.precision.precision
 
-    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module and the optimiser, wrapped by Fabric."""
-        made: tuple[Any, Any] = self.fabric.setup(module, optimizer)
-        return made
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
+        """The model and the optimiser, wrapped by Fabric."""
+        wrapped, made = self.fabric.setup(Inner(model), optimizer)
+        return Outer(wrapped), made
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss, averaged over all processes."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from phased import check
@@ -104,26 +103,6 @@ class Part(NamedTuple):
     batch: Batch
     labels: int
     whole: int
-
-
-class NotCast:
-    """A batch that Fabric does not look into: in mixed precision it would cast times to half precision."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-
-
-class CastFree(nn.Module):
-    """Calls a model with the batch in a `NotCast`."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, hidden: NotCast) -> Tensor:
-        """The model's output."""
-        answer: Tensor = self.model(hidden.batch)
-        return answer
 
 
 def shared(batch: Batch, fabric: Devices) -> Part:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from phased import check, files
 from phased.learn.average import Average, Best
 from phased.learn.batch import Evaluated, Evaluation, Task
-from phased.learn.device import Devices, OneDevice, devices_of
-from phased.learn.feed import NotCast, Part, numbered, numbered_epochs, shares, sizes
+from phased.learn.device import OneDevice, devices_of
+from phased.learn.feed import Part, numbered, numbered_epochs, shares, sizes
 from phased.learn.metric import Objective, mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
 from phased.learn.step import RecordedStep, Step
@@ -206,20 +206,19 @@ def fit(
             f"every batch must have a sequence for each of the {devices.world_size} processes, but one has {smallest}. "
             f"Choose train, test and the sizes of further tests as multiples of batch."
         )
-    identity = {"task": repr(task), "model": repr(model), **asdict(training)}
-    given = {"objective": objective, "optimizer": optimizer, "pricing": pricing}
-    identity |= {name: repr(value) for name, value in given.items() if value is not None}
-    for name in {"task", "model", *given} & identity.keys():
-        if " at 0x" in identity[name]:  # an address, which is another one in the next process
+    given = {"task": task, "model": model, "objective": objective, "optimizer": optimizer, "pricing": pricing}
+    named = {name: repr(value) for name, value in given.items() if value is not None}
+    for name, text in named.items():
+        if " at 0x" in text:  # an address, which is another one in the next process
             raise ValueError(
-                f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got "
-                f"{identity[name]}. Make it a frozen dataclass, or give it a __repr__."
+                f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got {text}. "
+                f"Make it a frozen dataclass, or give it a __repr__."
             )
-    del identity["epochs"]  # a training may be continued with more epochs
-    if training.schedule != "constant" or pricing is not None:
-        identity["epochs"] = training.epochs  # the rate of a step depends on their number
+    identity: dict[str, Any] = {"task": repr(task), "model": repr(model), **asdict(training), **named}
+    if training.schedule == "constant" and pricing is None:  # another rate or cost depends on the number of epochs
+        del identity["epochs"]  # the training may be continued with more of them
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
-    step = (RecordedStep if recorded else Step).of(model, made, training, devices, objective)
+    step = (RecordedStep if recorded else Step)(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
     parts = {"model": model, "optimizer": step.optimizer, "average": average, "best": best}
     store = Store(folder, identity, {name: part for name, part in parts.items() if part is not None}, devices)
@@ -245,7 +244,7 @@ def fit(
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
                 average.swap()
-            score = evaluate(step.module, islice(batches, tests), devices, objective)
+            score = evaluate(step, islice(batches, tests))
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
             if best is not None:
                 best.take(model, epoch, score.test)
@@ -254,7 +253,7 @@ def fit(
                 progress(curve[-1])
         if best is not None:
             best.restore(model)
-        return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, devices, objective))
+        return Trained(curve, resumed, evaluate_further(step, further))
 
 
 def adam(parameters: list[nn.Parameter], rate: float, device: torch.device, precision: str = "32-true") -> torch.optim.Adam:
@@ -299,20 +298,21 @@ def train_once(
 
 
 @torch.no_grad()
-def evaluate(module: Any, batches: Iterator[Part], fabric: Devices, objective: Objective | None = None) -> Score:
-    """The result of a test in eval."""
-    module.eval()
+def evaluate(step: Step, batches: Iterator[Part]) -> Score:
+    """The result of a test of a step's model in eval."""
+    module, objective = step.module.eval(), step.objective
+    zero = torch.zeros((), dtype=torch.float64, device=step.fabric.device)
     sums: dict[str, Tensor | int] = {}
     for batch, labels, _ in batches:
-        output = module(NotCast(batch))
+        output = module(batch)
         found: dict[str, Any] = {"labels": labels, "loss": sum_of_losses(output, batch, objective), "sequences": batch.size}
         found["steps"] = sum(samples.lengths.sum() for samples in batch.streams.values())
-        for counts in (sum_of_scores(output, batch, labels, objective), module.model.updates(batch)):
+        for counts in (sum_of_scores(output, batch, labels, objective), step.model.updates(batch)):
             found |= {} if counts is None else counts._asdict()
         for name, value in found.items():
             if value is not None:
-                sums[name] = sums.get(name, 0) + (value.double() if isinstance(value, Tensor) else value)
-    total = summed(sums, fabric)
+                sums[name] = sums.get(name, zero if isinstance(value, Tensor) else 0) + value
+    total = summed(sums, step.fabric)
     return Score(
         test=mean(total["score"], total["answers"]),
         sequences=int(total["sequences"]),
@@ -323,14 +323,12 @@ def evaluate(module: Any, batches: Iterator[Part], fabric: Devices, objective: O
     )
 
 
-def evaluate_further(
-    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Devices, objective: Objective | None = None
-) -> dict[str, Score]:
-    """The results of a task's further tests in batches of `size` sequences, by name."""
-    return {
-        name: evaluate(module, shares(test, size, seed, numbered("test", 0, sequences, size), fabric), fabric, objective)
-        for name, (test, sequences) in tests.items()
-    }
+def evaluate_further(step: Step, tests: Mapping[str, Evaluation]) -> dict[str, Score]:
+    """The results of a task's further tests, by name."""
+    found, size, seed = {}, step.training.batch, step.training.seed
+    for name, (test, sequences) in tests.items():
+        found[name] = evaluate(step, shares(test, size, seed, numbered("test", 0, sequences, size), step.fabric))
+    return found
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:

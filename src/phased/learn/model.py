@@ -15,7 +15,6 @@ from phased.schedule import valid_steps
 
 if TYPE_CHECKING:
     from phased.learn.batch import Batch
-    from phased.learn.metric import Objective
 
 
 class Updates(NamedTuple):
@@ -32,16 +31,6 @@ class Model(nn.Module):
     three methods can be trained without being a subclass. A checkpoint identifies its model by `repr(model)`, so settings that no
     submodule prints belong in `extra_repr`.
     """
-
-    @property
-    def recordable(self) -> bool:
-        """Whether `phased run` may replay its training steps as CUDA graphs; see `recorded` of `phased.learn.fit`."""
-        return False
-
-    @property
-    def objective(self) -> Objective | None:
-        """The loss and the test result of `phased run`; None for the usual ones."""
-        return None
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for a batch.
@@ -167,7 +156,10 @@ class Readout(Model):
 
     @property
     def recordable(self) -> bool:
-        """Whether a training step reads no values: of samples without padding, to normalise them, or in plain PyTorch."""
+        """Whether a training step reads no values, so that it can be `recorded`; see `phased.learn.fit`.
+
+        Values are read of samples without padding, to normalise them, and in plain PyTorch.
+        """
         computes = ops.has_graphs(self.rnn.backend) if isinstance(self.rnn, PhasedRNN) else self.rnn.recordable
         return computes and (self.encoder is None or self.encode_padding)
 

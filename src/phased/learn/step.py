@@ -11,13 +11,11 @@ from torch import Tensor, nn
 
 from phased import openings, tracing
 from phased.learn.batch import Batch, Samples
-from phased.learn.feed import CastFree, NotCast, Part
+from phased.learn.feed import Part
 from phased.learn.metric import Objective, sum_of_losses
 from phased.learn.model import Model
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from phased.learn.device import Devices
     from phased.learn.loop import Training
 
@@ -36,45 +34,36 @@ class Step:
     """Leaves the gradients of a batch in the parameters, clipped.
 
     Args:
-        module: the model, wrapped for mixed precision or several processes.
-        optimizer: of its parameters, wrapped likewise.
+        model: the model; it is moved to its device.
+        optimizer: of its parameters.
         training: the settings.
-        fabric: the device or devices.
+        fabric: the device or devices. They wrap model and optimiser for mixed precision or several processes.
         objective: the loss; None for the usual one.
         charged: the part of the openness cost that is charged now: a number, or a tensor that a recorded step reads.
     """
 
-    module: Any
+    model: Any
     optimizer: Any
     training: Training
     fabric: Devices
     objective: Objective | None = None
     charged: float | Tensor = 1.0
+    module: nn.Module = field(init=False)  # the model, wrapped
 
-    @classmethod
-    def of(
-        cls,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        training: Training,
-        fabric: Devices,
-        objective: Objective | None = None,
-    ) -> Self:
-        """The step of a model, on its device."""
-        return cls(*fabric.setup(CastFree(model), optimizer), training, fabric, objective)
+    def __post_init__(self) -> None:
+        self.module, self.optimizer = self.fabric.setup(self.model, self.optimizer)
 
     def __call__(self, share: Part) -> Tensor:
         """The sum of the losses of the batch."""
         batch, _, whole = share
         training, fabric = self.training, self.fabric
-        losses = sum_of_losses(self.module(NotCast(batch)), batch, self.objective, training.smoothing)
+        losses = sum_of_losses(self.module(batch), batch, self.objective, training.smoothing)
         # The gradients of all processes are averaged. Times their number, this is the gradient of the whole batch's mean loss.
         loss = losses * (fabric.world_size / max(1, whole))
-        model = self.module.model
-        prior = model.prior() if isinstance(model, Model) else None
+        prior = self.model.prior() if isinstance(self.model, Model) else None
         if prior is not None:
             loss = loss + prior
-        penalty = model.penalty() if training.openness_cost else None
+        penalty = self.model.penalty() if training.openness_cost else None
         if penalty is not None:
             loss = loss + training.openness_cost * self.charged * penalty
         learned = self.learned()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -67,24 +68,12 @@ def end_labels(axes: Axes, heights: Sequence[float], labels: Sequence[str], colo
 
 def spread(heights: Sequence[float], apart: float) -> list[float]:
     """The heights, moved as little as possible to be at least `apart` from each other, in the same order."""
-    order = sorted(range(len(heights)), key=heights.__getitem__)
-    groups: list[tuple[float, list[int]]] = []  # (centre, members): labels that touch move as one block
-    for line in order:
-        groups.append((heights[line], [line]))
-        while len(groups) > 1 and _gap(groups[-2], groups[-1], apart) < 0:
-            above, below = groups.pop(), groups.pop()
-            members = below[1] + above[1]
-            groups.append((sum(heights[m] for m in members) / len(members), members))
-    places = [0.0] * len(heights)
-    for centre, members in groups:
-        for position, line in enumerate(members):
-            places[line] = centre + apart * (position - (len(members) - 1) / 2)
-    return places
-
-
-def _gap(below: tuple[float, list[int]], above: tuple[float, list[int]], apart: float) -> float:
-    """The space between two blocks of labels."""
-    return (above[0] - below[0]) - apart * (len(below[1]) + len(above[1])) / 2
+    order, steps, count = np.argsort(heights, kind="stable"), apart * np.arange(len(heights)), len(heights)
+    left = np.asarray(heights)[order] - steps  # may not decrease: isotonic regression, by its max-min formula
+    raised = [max(min(left[low:high].mean() for high in range(i + 1, count + 1)) for low in range(i + 1)) for i in range(count)]
+    places = np.empty(count)
+    places[order] = raised + steps
+    return [float(place) for place in places]
 
 
 def caption(figure: Figure, *lines: str) -> None:
@@ -94,10 +83,9 @@ def caption(figure: Figure, *lines: str) -> None:
     figure.supxlabel(_literal(shown), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
 
 
-def plain_logarithm(*axes: Axis) -> None:
+def plain_logarithm(axis: Axis) -> None:
     """Label a logarithmic axis 1, 2, 5, 10, 20, ..., or only with powers of ten if it has a wide range."""
-    for axis in axes:
-        low, high = sorted(axis.get_view_interval())
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

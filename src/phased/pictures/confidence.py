@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from phased.classifier import Answer, Moment
 from phased.data.recordings import Recording
+from phased.pictures import style
 from phased.pictures.annotate import caption, end_labels, plain
-from phased.pictures.style import INK, OTHERS, QUIET, UNITS, WIDTH
+from phased.pictures.style import INK, OTHERS, QUIET, UNITS
 
 POLARITY = UNITS[0], UNITS[1]  # of events with bit 0 and with bit 1
 CLASSES = UNITS[2], OTHERS[1], OTHERS[2]  # the classes with the highest probability at the end, and at any time
@@ -22,7 +23,7 @@ MOST_DOTS = 20_000
 
 def draw_confidence(recording: Recording, moments: Sequence[Moment], classes: Sequence[str], answer: Answer, name: str) -> Figure:
     """Events as dots, row against time; the summed frame; and lines of probability, the most probable in colour."""
-    figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
+    figure = style.figure(4.6)
     grid = figure.add_gridspec(2, 2, width_ratios=(3.2, 1.0), height_ratios=(1.0, 1.0))
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)

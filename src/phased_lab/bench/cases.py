@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,25 +38,27 @@ class Row(NamedTuple):
     own: str = ""
     peer: str = "nn.LSTM"
 
+    @property
+    def measured(self) -> Mapping[str, Any]:
+        """The seconds or bytes of the contestants."""
+        found: Mapping[str, Any] = self.case.get("seconds") or self.case["bytes"]
+        return found
+
     def median(self, name: str = "") -> float:
         """Return the median seconds of a contestant or its bytes."""
-        found = self.case.get("seconds", self.case.get("bytes"))[name or self.own]
+        found = self.measured[name or self.own]
         return float(found[0] if isinstance(found, Sequence) else found)
-
-    def has(self, name: str) -> bool:
-        """Whether the contestant was measured."""
-        return name in self.case.get("seconds", self.case.get("bytes"))
 
     def value(self, name: str = "", digits: int = 1) -> str:
         """Format the milliseconds or megabytes of a contestant. The text is empty if the contestant was not measured."""
-        if not self.has(name or self.own):
+        if (name or self.own) not in self.measured:
             return ""
         return f"{self.median(name) / 1e6:,.0f} MB" if "bytes" in self.case else f"{1e3 * self.median(name):.{digits}f} ms"
 
     def speed_up(self, own: str = "", peer: str = "", digits: int = 1) -> str:
         """Divide the time of the peer by the time of the contestant. The text is empty if one was not measured."""
         own, peer = own or self.own, peer or self.peer
-        if not (self.has(own) and self.has(peer)):
+        if not self.measured.keys() >= {own, peer}:
             return ""
         return f"{self.median(peer) / self.median(own):,.{digits}f}x" + (" less" if "bytes" in self.case else "")
 
@@ -84,20 +87,26 @@ class Sheet(NamedTuple):
         return Table([head.format_map(result["plan"]) for head in self.columns], cells)
 
 
-def contestants(cases: Cases) -> Iterator[Row]:
-    """A row for each contestant of each case. Its peer is the first contestant of the case."""
-    for case in cases:
-        yield from (Row(case, name, name, next(iter(case["seconds"]))) for name in case["seconds"])
-
-
-def only(part: str, rows: Rows) -> Rows:
-    """The rows of the cases of a part."""
-    return lambda cases: rows([case for case in cases if case["part"] == part])
+def contestants(part: str) -> Rows:
+    """A row for each contestant of each case of a part. Its peer is the first contestant of the case."""
+    return lambda cases: (
+        Row(case, name, name, next(iter(case["seconds"]))) for case in cases if case["part"] == part for name in case["seconds"]
+    )
 
 
 def each_case(*parts: str, label: str = "{case}") -> Rows:
-    """A row for each case of these parts. The label has fields of the case in braces."""
-    return lambda cases: (Row(case, label.format_map(case)) for part in parts for case in cases if case["part"] == part)
+    """A row for each case of these parts, with its first contestant. The label has fields of the case in braces."""
+    return lambda cases: (
+        Row(case, label.format_map(case), next(iter(case.get("seconds") or case["bytes"])))
+        for part in parts
+        for case in cases
+        if case["part"] == part
+    )
+
+
+def texts(*heads: str) -> Columns:
+    """The columns of rows that are tuples of texts."""
+    return {head: itemgetter(place) for place, head in enumerate(heads)}
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,7 @@ class Benchmark:
         threads: number of threads of torch. With None the default of torch.
         backend: the backend that must be available.
         restricts: whether the CPU's instruction set may be restricted.
+        environment: variables that the command sets in the process of the benchmark.
     """
 
     cases: Callable[..., Iterable[Case]]
@@ -122,12 +132,12 @@ class Benchmark:
     threads: int | None = None
     backend: str | None = None
     restricts: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def plan(self, quick: bool = False, **options: Any) -> dict[str, Any]:
         """The arguments of `cases`."""
         defaults = {each.name: each.default for each in signature(self.cases).parameters.values()}
-        found = {name: value for name, value in defaults.items() if value is not Parameter.empty}
-        return {**found, **(self.gpu or {} if self.on_gpu else {}), **options, **(self.quick if quick else {})}
+        return {**defaults, **(self.gpu or {} if self.on_gpu else {}), **options, **(self.quick if quick else {})}
 
     @property
     def on_gpu(self) -> bool:
@@ -139,19 +149,19 @@ class Benchmark:
         with same_terms(self.threads):
             settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path | None)}))
             result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
-            regular = file is not None and destination(file)[1]
-            if regular and file is not None and file.exists():
-                result = continued(file, result)
+            kept = file if file is not None and destination(file)[1] else None  # a device or a FIFO is written once, at the end
+            if kept is not None and kept.exists():
+                result = continued(kept, result)
             finished = {(case["part"], case["case"]) for case in result["cases"]}
             cases = list(self.cases(**plan))
             for number, case in enumerate(cases, 1):
                 if (case.part, case.name) not in finished:
                     show(f"{number} of {len(cases)}: {case.part}, {case.name}")
                     result["cases"].append({"part": case.part, "case": case.name, **case.measure()})
-                    if regular and file is not None:
-                        write(file, result)
-            if file is not None and not regular:
-                write(file, result)
+                    if kept is not None:
+                        write(kept, result)
+        if file is not None and kept is None:
+            write(file, result)
         return result
 
     def tables(self, result: Result) -> list[Table]:
@@ -182,7 +192,9 @@ def read(file: Path) -> Result:
         found: Result = json.loads(file.read_bytes())
         return {"machine": dict(found["machine"]), "plan": dict(found["plan"]), "cases": list(found["cases"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Name another file.") from error
+        raise ValueError(
+            f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Delete it, or name another file."
+        ) from error
 
 
 def continued(file: Path, new: Result) -> Result:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -53,23 +53,20 @@ def break_even(work: Work, rounds: int) -> dict[str, Any]:
 
 
 def memory(work: Work) -> dict[str, Any]:
-    """Bytes a training step adds to a fresh process that already holds the input and the output's gradient."""
-
-    def added(name: str) -> float:
-        code = f"from phased_lab.bench.cpu import Work, report_memory; report_memory(Work(**{asdict(work)!r}), {name!r})"
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-
-    return {"work": asdict(work), "bytes": {name: added(name) for name in (OURS, PEER)}}
+    """Bytes that a training step adds to a fresh process that already holds the input and the output's gradient."""
+    names = OURS, PEER
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as fresh:
+        return {"work": asdict(work), "bytes": dict(zip(names, fresh.map(partial(added, work), names), strict=True))}
 
 
-def report_memory(work: Work, name: str) -> None:
-    """Print the number for `memory`. Runs in the fresh process, on Linux only."""
+def added(work: Work, name: str) -> float:
+    """Bytes that a training step adds to this process, on Linux only."""
     step = steps(work, [name])[name]
     steps(Work(1, 8, work.D, work.H), [name])[name]()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = resident("VmRSS")
     step()
-    print(resident("VmHWM") - before)
+    return float(resident("VmHWM") - before)
 
 
 def resident(which: str) -> int:

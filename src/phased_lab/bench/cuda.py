@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import torch
 
-from phased_lab.bench.cases import Case, Cases, Row, Rows, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, each_case
 from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
 SPARSE = (
@@ -36,27 +36,18 @@ WAITED, PEAK, SIZES, LONG = "one call, waited for", "peak memory of a training s
 LOW, HALF_PEER, FLOAT32 = f"{OURS} in bfloat16", f"{PEER} in float16", f"{PEER} in float32"
 
 
-def measured(work: Work, rounds: int, *names: str, **options: Any) -> dict[str, Any]:
-    """Time steps of some models."""
+def measured(work: Work, rounds: int, *names: str, profiled: Sequence[str] = (), **options: Any) -> dict[str, Any]:
+    """Time steps of models in turns. The kernels of the `profiled` models are timed before."""
+    kernels = {name: kernel_times(work, name) for name in profiled}
+    if profiled:
+        options |= {"gpu": {name: sum(found.values()) for name, found in kernels.items()}, "kernels": kernels}
     return timed(work, rounds, *names, device="cuda", **options)
-
-
-def trained(work: Work, rounds: int, own: str, *peers: str) -> dict[str, Any]:
-    """Time a training step and its kernels."""
-    kernels = kernel_times(work, own)
-    return measured(work, rounds, own, PEER, *peers, gpu={own: sum(kernels.values())}, kernels=kernels)
 
 
 def without_threads(work: Work, rounds: int) -> dict[str, Any]:
     """A training step without autograd's threads."""
     with torch.autograd.set_multithreading_enabled(False):
         return measured(work, rounds, OURS, PEER)
-
-
-def halved(work: Work, rounds: int) -> dict[str, Any]:
-    """Time a training step of PhasedLSTM with and without autocast to bfloat16, and of nn.LSTM in float16, its fastest case."""
-    gpu = {name: sum(kernel_times(work, name).values()) for name in (OURS, LOW)}
-    return measured(work, rounds, OURS, LOW, HALF_PEER, gpu=gpu)
 
 
 def kernel_times(work: Work, name: str) -> dict[str, float]:
@@ -99,6 +90,7 @@ def long(work: Work) -> dict[str, Any]:
     return measured(work, 1, OURS, peak=peak_memory(work, OURS))
 
 
+AUTOCAST = "ours under autocast to bfloat16"
 VIEWS = {
     TRAINING: [("{part}, {case}", OURS, PEER)],
     LEAK: [("{part}, {case}", LEAKY, PEER)],
@@ -107,11 +99,11 @@ VIEWS = {
     ],
     HALF_PRECISION: [
         (f"{TRAINING}, {{case}}; nn.LSTM in float16", OURS, HALF_PEER),
-        (f"{TRAINING}, {{case}}; ours under autocast to bfloat16, nn.LSTM in float16", LOW, HALF_PEER),
+        (f"{TRAINING}, {{case}}; {AUTOCAST}, nn.LSTM in float16", LOW, HALF_PEER),
     ],
     INFERENCE: [("{part}, {case}", OURS, PEER)],
     WAITED: [("{case}; {part}", OURS, PEER)],
-    PEAK: [("{part}, {case}", OURS, PEER), ("{part}, {case}; ours under autocast to bfloat16", LOW, PEER)],
+    PEAK: [("{part}, {case}", OURS, PEER), (f"{{part}}, {{case}}; {AUTOCAST}", LOW, PEER)],
 }
 """Rows of the cases of each part: label, model, peer."""
 
@@ -121,11 +113,6 @@ def views(cases: Cases) -> Iterator[Row]:
     for part, rows in VIEWS.items():
         for case in (case for case in cases if case["part"] == part):
             yield from (Row(case, label.format_map(case), own, peer) for label, own, peer in rows)
-
-
-def first(part: str) -> Rows:
-    """A row for each case of a part. Ours is its first contestant."""
-    return lambda cases: (Row(case, case["case"], next(iter(case["seconds"]))) for case in cases if case["part"] == part)
 
 
 def busy(row: Row) -> str:
@@ -146,7 +133,7 @@ def busy(row: Row) -> str:
         },
     ),
     Sheet(
-        first(UNTHREADED),
+        each_case(UNTHREADED),
         {
             UNTHREADED: lambda row: row.label,
             "PhasedLSTM": lambda row: row.value(row.own),
@@ -155,7 +142,7 @@ def busy(row: Row) -> str:
         },
     ),
     Sheet(
-        first(SIZES),
+        each_case(SIZES),
         {
             "training step": lambda row: row.label,
             "PhasedLSTM": lambda row: row.value(row.own, 2),
@@ -166,7 +153,7 @@ def busy(row: Row) -> str:
         },
     ),
     Sheet(
-        first(LONG),
+        each_case(LONG),
         {
             "training step, leak 0": lambda row: row.label,
             "PhasedLSTM": lambda row: row.value(row.own),
@@ -183,15 +170,16 @@ def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
     """Training, inference and memory. If `whole`, also the reference loop, many sizes, and longer and longer sequences."""
     for work in (*SPARSE, *WIDER, *COMMON, *OPENER, *LARGE):
         reference = [REFERENCE] if whole and work is SPARSE[0] else []
-        yield Case(TRAINING, str(work), partial(trained, work, rounds, OURS, *reference))
+        yield Case(TRAINING, str(work), partial(measured, work, rounds, OURS, PEER, *reference, profiled=(OURS,)))
         yield Case(UNTHREADED, str(work), partial(without_threads, work, rounds))
     for work in LEAKING:
-        yield Case(LEAK, str(work), partial(trained, work, rounds, LEAKY))
+        yield Case(LEAK, str(work), partial(measured, work, rounds, LEAKY, PEER, profiled=(LEAKY,)))
     for work in PRECISE:
         names = [name for _, *pair in VIEWS[PRECISION] for name in pair]
         yield Case(PRECISION, str(work), partial(measured, work, rounds, *names))
     for work in HALF:
-        yield Case(HALF_PRECISION, str(work), partial(halved, work, rounds))
+        # nn.LSTM is fastest in float16.
+        yield Case(HALF_PRECISION, str(work), partial(measured, work, rounds, OURS, LOW, HALF_PEER, profiled=(OURS, LOW)))
     for work in SPARSE:
         yield Case(INFERENCE, str(work), partial(measured, work, rounds, OURS, PEER, train=False))
     for part, train in ((TRAINING, True), (INFERENCE, False)):

@@ -22,13 +22,23 @@ from phased.machine import processor, using_threads
 from phased.ops.cuda.kernels import driver
 from phased.ops.native import core
 
-# Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels. Their lowest set is SSE4.
-PEERS = {
-    "avx512": {},
-    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
-    "baseline": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+# Environment variables that restrict the core, PyTorch, oneDNN and MKL, which read them when loaded, to one instruction set.
+# onnxruntime has none. PyTorch, oneDNN and MKL have no SSE2 kernels. Their lowest set is SSE4.
+RESTRICTED = {
+    "avx512": {"PHASED_INSTRUCTION_SET": "avx512"},
+    "avx2": {
+        "PHASED_INSTRUCTION_SET": "avx2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+    "baseline": {
+        "PHASED_INSTRUCTION_SET": "baseline",
+        "ATEN_CPU_CAPABILITY": "default",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    },
 }
-NAMES = ("PHASED_INSTRUCTION_SET", *PEERS["avx2"])
 
 
 class Timing(NamedTuple):
@@ -41,7 +51,7 @@ class Timing(NamedTuple):
     @staticmethod
     def of(seconds: Sequence[float]) -> Timing:
         """From several measurements, in seconds."""
-        low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
+        low, _, high = quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else (seconds[0],) * 3
         return Timing(median(seconds), low, high)
 
     def per(self, count: int) -> Timing:
@@ -54,12 +64,7 @@ TURN = 0.05
 
 
 def compare(
-    contestants: Mapping[str, Callable[[], Any]],
-    rounds: int,
-    *,
-    sync: Callable[[], None] | None = None,
-    alone: bool = False,
-    long: bool = False,
+    contestants: Mapping[str, Callable[[], Any]], rounds: int, *, sync: Callable[[], None] | None = None, long: bool = False
 ) -> dict[str, Timing]:
     """Time the contestants in turns, round by round, so that changes of the machine's speed affect every contestant.
 
@@ -71,7 +76,6 @@ def compare(
         rounds: turns of each.
         sync: synchronises a GPU before the first and after the last call of a turn. The mean time of the calls of a turn is one
             measurement.
-        alone: also synchronise after each call.
         long: a turn is one call, which is timed: it takes long, and was warmed up.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -82,32 +86,25 @@ def compare(
             for name, run in contestants.items():
                 if not long:
                     run()
-                seconds[name] += turn(run, 0.0 if long else TURN, sync, alone)
+                seconds[name] += turn(run, 0.0 if long else TURN, sync)
     finally:
         if collecting:
             gc.enable()
     return {name: Timing.of(values) for name, values in seconds.items()}
 
 
-def turn(run: Callable[[], Any], duration: float, sync: Callable[[], None] | None, alone: bool) -> list[float]:
-    """Return the seconds of every call of a turn. On a GPU return the mean."""
-    if sync is None:
-        found: list[float] = []
-        end = time.perf_counter() + duration
-        while not found or time.perf_counter() <= end:
-            begin = time.perf_counter()
-            run()
-            found.append(time.perf_counter() - begin)
-        return found
-    sync()
-    begin, calls = time.perf_counter(), 0
-    while not calls or time.perf_counter() - begin < duration:
+def turn(run: Callable[[], Any], duration: float, sync: Callable[[], None] | None) -> list[float]:
+    """Return the seconds of every call of a turn. With `sync` return the mean."""
+    if sync is not None:
+        sync()
+    times = [time.perf_counter()]
+    while len(times) == 1 or times[-1] - times[0] < duration:
         run()
-        calls += 1
-        if alone:
-            sync()
+        times.append(time.perf_counter())
+    if sync is None:
+        return np.diff(times).tolist()
     sync()
-    return [(time.perf_counter() - begin) / calls]
+    return [(time.perf_counter() - times[0]) / (len(times) - 1)]
 
 
 def synchroniser() -> Callable[[], None] | None:
@@ -163,19 +160,6 @@ def without_folders(argument: str) -> str:
     return f"{option}{equals}{path.name}" if path.is_absolute() else argument
 
 
-# Measuring as on another CPU: the core and PyTorch are restricted to one instruction set, onnxruntime is not.
-
-
-def variables(instructions: str) -> dict[str, str]:
-    """The variables that restrict a new process to an instruction set."""
-    return {"PHASED_INSTRUCTION_SET": instructions, **PEERS[instructions]}
-
-
-def environment(instructions: str) -> dict[str, str]:
-    """Return the environment of this process with the variables of one instruction set."""
-    return {name: value for name, value in os.environ.items() if name not in NAMES} | variables(instructions)
-
-
 def restricted_variables() -> dict[str, str]:
-    """The variables that are set in this process, for the record of a measurement."""
-    return {name: os.environ[name] for name in NAMES if name in os.environ}
+    """The variables of `RESTRICTED` that are set in this process."""
+    return {name: os.environ[name] for name in RESTRICTED["avx2"] if name in os.environ}

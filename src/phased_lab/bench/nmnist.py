@@ -81,7 +81,7 @@ def measure(events: int, rounds: int) -> dict[str, Any]:
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("an event"),
         {
             "an event of a recording, one core": lambda row: row.label,
             "us": lambda row: f"{1e6 * row.median():.2f}",

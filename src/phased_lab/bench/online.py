@@ -11,7 +11,7 @@ import numpy as np
 
 from phased import Stream
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, each_case, only
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.cpu import resident
 from phased_lab.bench.estimators import fitted
 from phased_lab.bench.measure import compare
@@ -76,7 +76,7 @@ def memory() -> dict[str, Any]:
 
 @benchmark(
     Sheet(
-        only("an event", contestants),
+        contestants("an event"),
         {
             "an event of an online sequence, one core": lambda row: row.label,
             "us": lambda row: f"{1e6 * row.median():.1f}",

@@ -67,28 +67,22 @@ def by_onnx(rnn: nn.LSTM, x: Tensor) -> dict[str, Callable[[], Matrix]]:
 def lstm_step(rnn: nn.LSTM) -> Any:
     """Make a session from x (1, 1, D), h and c (1, 1, H) to the next h and c."""
     import onnxruntime
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
     ih, hh, *biases = (value.detach().numpy() for value in rnn.state_dict().values())
-    bias = biases[0] + biases[1]
     units, features = hh.shape[1], ih.shape[1]
 
     def reordered(weight: Matrix) -> Matrix:
-        """Change torch's order of gates to i, o, f, g."""
-        i, f, g, o = np.split(weight, 4)
-        return np.concatenate([i, o, f, g])[None]
+        """Change torch's order of gates, i, f, g, o, to i, o, f, g."""
+        return weight.reshape(4, units, -1)[[0, 3, 1, 2]].reshape(1, *weight.shape)
 
-    whole_bias = np.concatenate([reordered(bias), np.zeros((1, 4 * units), np.float32)], 1)
-    weights = [
-        helper.make_tensor(name, TensorProto.FLOAT, value.shape, value.astype(np.float32).ravel())
-        for name, value in {"W": reordered(ih), "R": reordered(hh), "B": whole_bias}.items()
-    ]
+    def value(name: str, size: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 1, size))
 
-    def value(name: str, *shape: int) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    inputs = [value("x", 1, 1, features), value("h", 1, 1, units), value("c", 1, 1, units)]
-    outputs = [value("h_n", 1, 1, units), value("c_n", 1, 1, units)]
+    bias = np.concatenate([reordered(sum(biases)), np.zeros((1, 4 * units), np.float32)], 1)
+    parameters = {"W": reordered(ih), "R": reordered(hh), "B": bias}
+    weights = [numpy_helper.from_array(array, name) for name, array in parameters.items()]
+    inputs, outputs = [value("x", features), value("h", units), value("c", units)], [value("h_n", units), value("c_n", units)]
     node = helper.make_node("LSTM", ["x", "W", "R", "B", "", "h", "c"], ["", "h_n", "c_n"], hidden_size=units)
     graph = helper.make_graph([node], "step", inputs, outputs, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)

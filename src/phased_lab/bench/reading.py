@@ -1,14 +1,7 @@
-"""Rows a second of `Events.read`, on one core: a long table as CSV, as Parquet, and as a frame in memory.
-
-polars reads the number of threads when it is imported, so `measure` runs this module in a new process.
-"""
+"""Rows a second of `Events.read`, on one core: a long table as CSV, as Parquet, and as a frame in memory."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phased_lab.bench.cases import Case, Sheet, benchmark, contestants
-from phased_lab.bench.measure import Timing, compare
+from phased_lab.bench.measure import compare
 
 VARIABLES, STEPS = 37, 12
 """Variables, and measurements of each in a sequence."""
@@ -38,7 +31,7 @@ def frame(rows: int) -> Any:
     )
 
 
-def seconds(rows: int, rounds: int) -> dict[str, Timing]:
+def measure(rows: int, rounds: int) -> dict[str, Any]:
     """Time reading the table from each source."""
     from phased.estimator import Events
 
@@ -54,20 +47,13 @@ def seconds(rows: int, rounds: int) -> dict[str, Timing]:
                 raise ValueError(f"expected {rows} measurements, got {found}.")
 
         sources = {"CSV": csv, "Parquet": parquet, "polars": table}
-        return compare({name: partial(read, source) for name, source in sources.items()}, rounds, long=True)
-
-
-def measure(rows: int, rounds: int) -> dict[str, Any]:
-    """The same with one thread."""
-    one = dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", "phased_lab.bench.reading", str(rows), str(rounds)]
-    done = subprocess.run(command, env=os.environ | one, check=True, capture_output=True, text=True)
-    return {"seconds": json.loads(done.stdout)}
+        seconds = compare({name: partial(read, source) for name, source in sources.items()}, rounds, long=True)
+    return {"rows": rows, "seconds": seconds}
 
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("a table"),
         {
             "a long table of {rows:,} rows, one core": lambda row: row.label,
             "s": lambda row: f"{row.median():.2f}",
@@ -77,11 +63,9 @@ def measure(rows: int, rounds: int) -> dict[str, Any]:
     quick={"rows": 200_000, "rounds": 1},
     threads=1,
     restricts=False,
+    # polars has one thread per core otherwise, and reads the number when it starts.
+    environment=dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1"),
 )
 def reading(rows: int = 4_000_000, rounds: int = 3) -> Iterator[Case]:
     """A long table in no order."""
-    yield Case("a table", f"{rows:,} rows", lambda: {"rows": rows, **measure(rows, rounds)})
-
-
-if __name__ == "__main__":
-    print(json.dumps(seconds(int(sys.argv[1]), int(sys.argv[2]))))
+    yield Case("a table", f"{rows:,} rows", partial(measure, rows, rounds))

@@ -38,7 +38,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 @benchmark(
     Sheet(
-        contestants,
+        contestants("start"),
         {
             "start of a new interpreter": lambda row: f"`{row.label}`",
             "s": lambda row: f"{row.median():.2f}",

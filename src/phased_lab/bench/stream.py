@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import e
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,8 @@ import torch
 from torch import nn
 
 from phased import PhasedLSTM, Stream
-from phased.init import LogUniform
 from phased_lab.bench import peers
-from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, each_case, only
+from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.measure import Timing, compare
 
 FEATURES = 41
@@ -26,7 +24,7 @@ DENSE = "Stream.run, every unit open"
 def layer(units: int, ratio_on: float = 0.05, gate: str = "triangle") -> PhasedLSTM:
     """A layer with the default periods, exp U(1, 6)."""
     torch.manual_seed(0)
-    return PhasedLSTM(FEATURES, units, period=LogUniform(e, e**6), ratio_on=ratio_on, gate=gate).eval()
+    return PhasedLSTM(FEATURES, units, ratio_on=ratio_on, gate=gate).eval()
 
 
 def events(count: int) -> tuple[Any, Any]:
@@ -35,12 +33,15 @@ def events(count: int) -> tuple[Any, Any]:
     return generator.standard_normal((count, FEATURES), dtype=np.float32), np.cumsum(2 * generator.random(count))
 
 
-def ran(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
-    """All events in one call of `Stream.run`."""
+def ran(stream: Stream, x: Any, t: Any, at_a_time: int | None = None) -> Callable[[], None]:
+    """All events in one call of `Stream.run`, or in several calls of at most `at_a_time` events."""
+    size = at_a_time or len(t)
+    parts = [(x[first : first + size], t[first : first + size]) for first in range(0, len(t), size)]
 
     def run() -> None:
         stream.reset()
-        stream.run(x, t)
+        for part in parts:
+            stream.run(*part)
 
     return run
 
@@ -75,14 +76,13 @@ def small(count: int, rounds: int) -> dict[str, Any]:
     """Time every way through 110 units. LSTMs that are called once per event take a tenth of the events."""
     (x, t), few, rnn = events(count), count // 10, nn.LSTM(FEATURES, 110).eval()
     rows = torch.from_numpy(x)
-    by_onnx = peers.by_onnx(rnn, rows[:few])
     ways = {
         RUN: (ran(Stream(layer(110)), x, t), count),
         "Stream.run, looked up": (looked_up(110, t), count),
         PUSH: (pushed(Stream(layer(110)), x, t), count),
         DENSE: (ran(Stream(layer(110, 1.0, "square")), x, t), count),
         SEQUENCE: (peers.whole(rnn, rows), count),
-        **{f"onnxruntime LSTM, {name}": (run, few) for name, run in by_onnx.items() if name == "step"},
+        "onnxruntime LSTM, step": (peers.by_onnx(rnn, rows[:few])["step"], few),
         "nn.LSTMCell, step": (peers.steps(rnn, rows[:few]), few),
     }
     return {"seconds": per_event(ways, rounds)}
@@ -101,14 +101,7 @@ def large(units: int, count: int, rounds: int) -> dict[str, Any]:
 
 def long(count: int, rounds: int) -> dict[str, Any]:
     """A stream of many events."""
-    return {"seconds": per_event({RUN: (partial(in_parts, Stream(layer(110)), *events(count)), count)}, rounds)}
-
-
-def in_parts(stream: Stream, x: Any, t: Any, at_a_time: int = 1_000) -> None:
-    """All events, a thousand per call."""
-    stream.reset()
-    for first in range(0, len(t), at_a_time):
-        stream.run(x[first : first + at_a_time], t[first : first + at_a_time])
+    return {"seconds": per_event({RUN: (ran(Stream(layer(110)), *events(count), at_a_time=1_000), count)}, rounds)}
 
 
 def speed_up(row: Row, whole: str, step: str, of_whole: bool) -> str:
@@ -120,7 +113,7 @@ def speed_up(row: Row, whole: str, step: str, of_whole: bool) -> str:
 
 @benchmark(
     Sheet(
-        only("an event", contestants),
+        contestants("an event"),
         {
             "an event, H110 D41, one core": lambda row: row.label,
             "us": lambda row: f"{1e6 * row.median():.2f}",

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from math import e
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from phased import PhasedLSTM
-from phased.init import LogUniform
 from phased_lab.bench.measure import compare
 
 USUAL_RATIO = 0.05
@@ -48,7 +46,7 @@ class Work:
     def layer(self, leak: float, backend: str = "cpu") -> PhasedLSTM:
         """A layer with the default periods, exp U(1, 6), without the check of the first batches for units that never open."""
         torch.manual_seed(0)
-        rnn = PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
+        rnn = PhasedLSTM(self.D, self.H, ratio_on=self.ratio_on, leak=leak, backend=backend)
         rnn._openings.active = False
         return rnn
 
@@ -122,11 +120,17 @@ def timed(
 
     On a GPU each step is made three times before, and the GPU is synchronised between turns, with `alone` after each step.
     """
-    made = steps(work, names, device, train)
+    made: dict[str, Callable[[], None]] = {**steps(work, names, device, train)}
     sync = torch.cuda.synchronize if device == "cuda" else None
-    for step in made.values() if sync else ():
-        for _ in range(3):
-            step()
+    for step in 3 * [*made.values()] if sync else ():
+        step()
+    if alone:
+        made = {name: partial(waited, step) for name, step in made.items()}
     slow = {name: made.pop(name) for name in names if name == REFERENCE}
-    seconds = compare(made, rounds, sync=sync, alone=alone) | compare(slow, 2, sync=sync)
-    return {"work": asdict(work), "seconds": seconds, **more}
+    return {"work": asdict(work), "seconds": compare(made, rounds, sync=sync) | compare(slow, 2, sync=sync), **more}
+
+
+def waited(step: Callable[[], None]) -> None:
+    """Make a step and wait for the GPU."""
+    step()
+    torch.cuda.synchronize()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 
 from phased import files
-from phased.cli.errors import fail, plain_errors
+from phased.cli.errors import fail, plain_errors, print_line
 from phased.cli.options import command, listing, path, with_signature
 from phased_lab.bench import BENCHMARKS
 from phased_lab.table import Table
@@ -29,7 +30,7 @@ Instructions = Annotated[
 
 
 def command_of(name: str) -> Any:
-    """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
+    """Make the command of a benchmark. Options are the annotated arguments of `measure` and of the cases."""
     if name not in BENCHMARKS:
         raise typer.BadParameter(f"there is no benchmark '{name}'. Choose one of {', '.join(BENCHMARKS)}.", param_hint="NAME")
     try:
@@ -39,7 +40,7 @@ def command_of(name: str) -> Any:
     except ModuleNotFoundError as error:
         fail(f"this needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
 
-    def measure(json: Path | None, quick: bool, instructions: str | None = None, **options: Any) -> None:
+    def measure(json: Json = None, quick: Quick = False, instructions: Instructions = None, **options: Any) -> None:
         from phased.ops import backends
 
         if found.backend is not None and (missing := backends()[found.backend].missing()) is not None:
@@ -48,32 +49,40 @@ def command_of(name: str) -> Any:
             if json is not None:
                 folders = [each for each in options.values() if isinstance(each, Path)]
                 files.check_output(json, [each for folder in folders for each in (folder, *folder.glob("**/"))])
-            if instructions is not None:
-                restrict(instructions)
+            if variables := {**found.environment, **(restricted(instructions) if instructions else {})}:
+                in_environment(variables)
             console = Console()
             with console.status("") as status:
                 result = found.run(found.plan(quick, **options), json, status.update)
             for table in found.tables(result):
                 console.print(table.to_rich(), "")
             if json is not None:
-                console.print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+                print_line(console, f"  {json}")
 
-    shared = {"json": (Json, None), "quick": (Quick, False)} | ({"instructions": (Instructions, None)} if found.restricts else {})
-    own = [each for each in signature(found.cases, eval_str=True).parameters.values() if get_origin(each.annotation) is Annotated]
-    common = [Parameter(each, Parameter.KEYWORD_ONLY, default=value, annotation=kind) for each, (kind, value) in shared.items()]
-    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, [*common, *own]))
+    known = [each for function in (measure, found.cases) for each in signature(function, eval_str=True).parameters.values()]
+    shown = [each for each in known if get_origin(each.annotation) is Annotated]
+    parameters = shown if found.restricts else [each for each in shown if each.name != "instructions"]
+    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, parameters))
 
 
-def restrict(instructions: str) -> None:
-    """Unless this process is restricted to the instruction set, run the same command in one that is, and exit."""
+def restricted(instructions: str) -> dict[str, str]:
+    """The environment variables that restrict a process to an instruction set of this CPU."""
     from phased.ops.native import core
-    from phased_lab.bench.measure import environment, restricted_variables, variables
+    from phased_lab.bench.measure import RESTRICTED
 
     available = [] if core is None else core.instruction_sets()
     if instructions not in available:
         fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
-    if restricted_variables() != variables(instructions):
-        done = subprocess.run([sys.executable, "-m", "phased", *sys.argv[1:]], env=environment(instructions), check=False)
+    return RESTRICTED[instructions]
+
+
+def in_environment(variables: dict[str, str]) -> None:
+    """Unless this process has these environment variables, run the same command in one that has them, and exit."""
+    from phased_lab.bench.measure import RESTRICTED
+
+    others = {name: value for name, value in os.environ.items() if name not in {*RESTRICTED["avx2"], *variables}}
+    if dict(os.environ) != others | variables:
+        done = subprocess.run([sys.executable, "-m", "phased", *sys.argv[1:]], env=others | variables, check=False)
         raise typer.Exit(done.returncode)
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from phased.cli import answers
-from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
+from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, print_line, writable
 from phased.cli.options import Lines, ModelOut, SkipBad, command, named, path
 
 Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
@@ -63,19 +63,16 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
-    from phased_lab.report.html.page import save_report
+    from phased_lab.bench.charts import figures
+    from phased_lab.report.page import save_report
     from phased_lab.runs.folder import read
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        reading, benchmarks = read(results), []
-        if (results / "bench").is_dir():
-            from phased_lab.bench import charts
-
-            benchmarks = charts.figures(results / "bench")
-        files = save_report(reading.records, reading.skipped, results, folder, benchmarks)
+        reading = read(results)
+        files = save_report(reading.records, reading.skipped, results, folder, figures(results / "bench"))
     for file in files:
-        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+        print_line(console, f"  {file}")
 
 
 @command()
@@ -87,9 +84,9 @@ def gather(results: Results = Path("results")) -> None:
     with plain_errors(), plain_warnings(console):
         gathered = into_studies(results)
         for file, count in gathered.items():
-            console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
+            print_line(console, f"  {file}: {count}")
         if not gathered:
-            console.print(f"There are no results in '{results}'.", soft_wrap=True, markup=False, highlight=False)
+            print_line(console, f"There are no results in '{results}'.")
 
 
 @command()

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from phased import Stream
+from phased.cli.errors import print_line
 from phased.data.nmnist_file import encode
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
@@ -24,7 +25,7 @@ from phased_lab.bench.stream import pushed, ran
 from phased_lab.cli.run import bars, print_failed
 from phased_lab.paper import waves
 from phased_lab.paper.saccades import of_rings
-from phased_lab.report.html.demo import LABELS, PAGE, save_page
+from phased_lab.report.demo import LABELS, PAGE, save_page
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Events
 from phased_lab.runs.run import Run, trained
@@ -67,7 +68,7 @@ def demo(console: Console, out: Path) -> Summary:
         f"  {command} classify {shlex.quote(str(recording))}",
         f"  {command} run {records[0].study} --scale quick --out {folder}/results",
     ):
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        print_line(console, line)
     return summary
 
 

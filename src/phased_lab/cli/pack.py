@@ -10,6 +10,7 @@ from rich.console import Console
 
 from phased.classifier import Classifier, Score
 from phased.cli.classify import Recordings
+from phased.cli.errors import print_line
 from phased.model_folder import check_free
 from phased_lab.runs import discovery
 from phased_lab.runs.folder import read
@@ -33,7 +34,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
         if test is not None:
             model = tested(console, model, test)
         model.save(out)
-    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+    print_line(console, f"  {out}")
 
 
 def packable() -> list[str]:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
-from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
+from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, print_line, writable
 from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Experiment, Study, write
@@ -105,7 +105,7 @@ def of_study(study: Study) -> Any:
             print_summary(console, summary)
         if summary.failed:
             raise typer.Exit(1)
-        console.print(f"To see the results: phased report --results {out}", soft_wrap=True, markup=False, highlight=False)
+        print_line(console, f"To see the results: phased report --results {out}")
 
     *common, more = signature(train, eval_str=True).parameters.values()
     for name, option in study.experiment.options.items():
@@ -130,7 +130,7 @@ def of_drawing(experiment: Experiment) -> Any:
         console.print(finding, highlight=False, markup=False)
         for file in files:
             # Not wrapped, so that the path can be copied.
-            console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+            print_line(console, f"  {file}")
 
     options = [*signature(drawing, eval_str=True).parameters.values()][: 1 + (experiment.animate is not None)]
     about = f"{experiment.about[0].upper()}{experiment.about[1:]}."
@@ -179,4 +179,4 @@ def print_summary(console: Console, summary: Summary) -> None:
 def print_failed(console: Console, summary: Summary) -> None:
     """Print the runs that failed."""
     for name, reason in summary.failed.items():
-        console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)
+        print_line(console, f"{name} failed: {reason}", "red")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.clips.alignment import Sentence, read_alignment
-from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, differences, mfcc
+from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc, differences, mfcc
 from phased_lab.clips.decoding import BadClip, Decoded, Sense, decode, resampled
 from phased_lab.clips.face import SIDE, cropped, find_face
+from phased_lab.clips.words import Sentence, read_alignment
 
 DAMAGED = 10.0  # gray levels between two frames
 
@@ -64,7 +64,7 @@ def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: S
     box = find_face(clip.frames)
     if box is None and sense != "audio":
         raise BadClip(path, "a clip must show a face from the front, got none in any frame. Leave it out.")
-    audio = resampled(clip.audio, clip.rate, RATE)
+    audio = resampled(clip.audio, clip.rate)
     rows = {rate: mfcc(audio, clip.start, resolution) for rate, resolution in RESOLUTIONS.items()}
     if sense == "video" and not audio.any():
         rows = {rate: each._replace(values=np.zeros_like(each.values)) for rate, each in rows.items()}

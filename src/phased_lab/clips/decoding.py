@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.data.errors import BadFile, size_of
-from phased.needs import module
+from phased.lazy import module
 from phased_lab.clips.cepstrum import RATE
 
 Sense = Literal["video", "audio", "both"]
@@ -107,23 +107,19 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
     return _checked(path, frames, np.array(times), sound, sense)
 
 
-def resampled(audio: NDArray[np.float32], rate: int, to: int) -> NDArray[np.float32]:
-    """Sound at another sample rate, without frequencies that it cannot have.
+def resampled(audio: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+    """Return sound at 16,000 samples a second, without frequencies that this rate cannot have, from the same time on.
 
     Args:
         audio: (S,) float32.
         rate: its samples a second.
-        to: the new samples a second.
-
-    Returns:
-        About S * to / rate samples, from the same time on.
     """
-    if rate == to:
+    if rate == RATE:
         return audio
     av = module("av", "resampling sound", "video")
     frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(audio[None]), format="fltp", layout="mono")
     frame.sample_rate = rate
-    resampler = av.AudioResampler(format="fltp", layout="mono", rate=to)
+    resampler = av.AudioResampler(format="fltp", layout="mono", rate=RATE)
     parts = [part.to_ndarray()[0] for given in (frame, None) for part in resampler.resample(given)]
     return np.concatenate(parts).astype(np.float32, copy=False)
 

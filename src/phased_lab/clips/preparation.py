@@ -6,13 +6,13 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from filelock import FileLock
 
@@ -20,12 +20,12 @@ from phased import check, files
 from phased.data import places, ragged
 from phased.data.ragged import Progress
 from phased.files import cache_folder
+from phased.lazy import module
 from phased.machine import cores
-from phased.needs import module
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
 from phased_lab.clips.decoding import BadClip
-from phased_lab.clips.vocabulary import WORDS, contradiction
+from phased_lab.clips.words import WORDS, contradiction
 
 FORMAT = 1  # changes with anything that changes a prepared clip
 VIDEO = (".mpg", ".mpeg", ".mkv", ".mp4", ".avi", ".mov", ".webm")
@@ -49,14 +49,7 @@ class Source:
     @property
     def key(self) -> str:
         """Differs if a file was changed, or the preparation was."""
-        facts: list[object] = [FORMAT, self.name]
-        for path in (self.video, self.alignment):
-            try:
-                about = path.stat()
-            except OSError:
-                facts.append(None)
-            else:
-                facts.append((about.st_size, about.st_mtime_ns))
+        facts = [FORMAT, self.name, ragged.version(self.video), ragged.version(self.alignment)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
@@ -78,8 +71,11 @@ def find_grid(folder: Path | str | None = None) -> Path:
 
 def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
     """The clips of some speakers, by default of all, sorted by speaker and sentence."""
-    folders = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
-    found = {path.name: videos for path in folders if (videos := _videos(path))}
+    found: dict[str, dict[str, Path]] = {}  # by speaker and sentence, which may have several files
+    for path in sorted(path for path in folder.glob("*/**/*") if path.suffix.lower() in VIDEO and path.is_file()):
+        speaker = path.relative_to(folder).parts[0]
+        if speaker not in ALIGNMENTS and not path.name.startswith("."):
+            found.setdefault(speaker, {}).setdefault(path.stem, path)
     chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
     missing = [speaker for speaker in chosen if speaker not in found]
     if missing or not chosen:
@@ -87,7 +83,7 @@ def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]
             f"expected clips in '{folder / (missing[0] if missing else '<speaker>')}', got none; speakers with clips there: "
             f"{', '.join(found) or 'none'}. Name one of them, or copy the clips there."
         )
-    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in found[speaker].items()]
+    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in sorted(found[speaker].items())]
 
 
 def alignments(folder: Path, stem: str, speakers: Sequence[str]) -> list[Path]:
@@ -102,19 +98,6 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
     usual = folder / ALIGNMENTS[0] / speaker / f"{stem}{ALIGNMENT}"
     candidates = [usual, *alignments(folder, stem, [speaker]), video.with_suffix(ALIGNMENT)]
     return Source(f"{speaker}/{stem}", video, next((path for path in candidates if path.exists()), usual))
-
-
-def _videos(speaker: Path) -> dict[str, Path]:
-    """The video files in a speaker's folder or below it, by sentence; the first one if a sentence has several."""
-    videos: dict[str, Path] = {}
-    for path in sorted(speaker.rglob("*")):
-        if path.suffix.lower() in VIDEO and not path.name.startswith(".") and path.is_file():
-            videos.setdefault(path.stem, path)
-    return dict(sorted(videos.items()))
-
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Prepared(NamedTuple):
@@ -181,7 +164,7 @@ def prepare(
         skipped: list[BadClip] = []
         report = progress or (lambda done, total: None)
         report(len(clips) - len(waiting), len(clips))
-        with closing(in_processes(partial(_prepare, place), waiting, workers, _lost)) as results:
+        with closing(_errors(place, waiting, workers)) as results:
             for done, error in enumerate(results, len(clips) - len(waiting) + 1):
                 if error is not None:
                     if not skip_bad:
@@ -231,29 +214,37 @@ def prepared(folder: Path | str | None = None) -> Path | None:
     return _place(found) if listed.key == _key(sources(found)) else None
 
 
-def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost: Callable[[T], R]) -> Generator[R, None, None]:
-    """Yield the results as they are done; that of an item whose process dies, as of a bug in a decoder, is `lost(item)`."""
-    if workers == 1 or len(items) < 2:
-        yield from map(work, items)
+def _errors(place: Path, clips: Sequence[Source], workers: int) -> Generator[BadClip | None, None, None]:
+    """Prepare and store clips, several at once, and yield for each why it is bad, or None.
+
+    A process may die, as of a bug in a decoder: clips that waited for it are prepared again, one at a time.
+    """
+    work = partial(_prepare, place)
+    if workers == 1 or len(clips) < 2:
+        yield from map(work, clips)
         return
     dask, distributed = (module(name, "using several processes", "lab") for name in ("dask", "distributed"))
     options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "silence_logs": logging.CRITICAL}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(n_workers=min(workers, len(items)), **options) as cluster,
+        distributed.LocalCluster(n_workers=min(workers, len(clips)), **options) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.run(_begin)
-        futures = dict(zip(client.map(work, items, pure=False), items, strict=True))
-        died = []
+        futures = dict(zip(client.map(work, clips, pure=False), clips, strict=True))
+        again = []
         for future in distributed.as_completed(futures):
             if isinstance(future.exception(), distributed.KilledWorker):
-                died.append(futures[future])
+                again.append(futures[future])
             else:
                 yield future.result()
-        for item in died:  # one at a time: others may have waited for the process that died
-            future = client.submit(work, item, pure=False)
-            yield lost(item) if isinstance(future.exception(), distributed.KilledWorker) else future.result()
+        for clip in again:
+            future = client.submit(work, clip, pure=False)
+            if isinstance(future.exception(), distributed.KilledWorker):
+                what = "a clip must not end the process that decodes it, and did. Copy it again, or leave it out."
+                yield BadClip(clip.video, what)
+            else:
+                yield future.result()
 
 
 def check_guarded() -> None:
@@ -283,10 +274,6 @@ def _begin() -> None:
     """Ctrl-C reaches all processes of a terminal, and only the first one handles it. OpenCV uses one core a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     module("cv2", "preparing clips", "video").setNumThreads(1)
-
-
-def _lost(source: Source) -> BadClip:
-    return BadClip(source.video, "a clip must not end the process that decodes it, and did. Copy it again, or leave it out.")
 
 
 def _stored(place: Path, source: Source) -> ragged.Stored | None:

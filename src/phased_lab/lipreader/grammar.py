@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.clips.vocabulary import SLOTS, WORD_ID
+from phased_lab.clips.words import SLOTS, WORD_ID
 
 Array = NDArray[np.float64]
 LONGEST = 1000.0  # ms of a word

@@ -7,8 +7,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from phased.pictures import style
 from phased.pictures.annotate import caption, plain
-from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
+from phased.pictures.style import FAINT, INK, QUIET, UNITS
 from phased_lab.clips import WORDS, Clip
 from phased_lab.clips.decoding import Sense
 from phased_lab.lipreader import LipReader
@@ -21,7 +22,7 @@ SHOWN = 30  # units of each merged layer
 def draw_clip(reader: LipReader, clip: Clip, spoken: Spoken, name: str, sense: Sense = "both") -> Figure:
     """Faces, MFCCs, gates and words of one clip."""
     followed = reader.follow(clip, sense)
-    figure = Figure(figsize=(WIDTH, 6.4), layout="constrained")
+    figure = style.figure(6.4)
     rows = figure.subplots(4, 1, sharex=True, height_ratios=(1.0, 1.0, 1.7, 1.0))
     _faces(rows[0], clip)
     _sound(rows[1], clip, reader.config.rate)

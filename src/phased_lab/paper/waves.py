@@ -124,13 +124,8 @@ def choose(run: Run, options: Mapping[str, str]) -> Run:
     task: Any = run.task
     source = options.get("periods", task.periods)
     data = "" if source == "paper" else source
-    other: dict[str, Any] = {} if source == task.periods else {"tag": source, "options": {"periods": source}}
+    other: dict[str, Any] = {} if source == task.periods else {"option_tag": source, "options": {"periods": source}}
     return run.vary(task={"periods": source}, data=data, **other)
-
-
-def tag(run: Run, *parts: str) -> str:
-    """The tag of a run made of this one."""
-    return "-".join((*parts, run.tag) if run.tag else parts)
 
 
 QUESTION = "Is the period of a wave between 5 and 6 ms? Its samples come at random times."
@@ -143,7 +138,7 @@ DEMO: dict[str, Any] = {
 def demo_runs() -> list[Run]:
     """The three networks of `phased demo`: seconds, with fewer units and a higher learning rate."""
     base = choose(FREQUENCY.at("quick"), {"periods": "paper"}).vary(study="frequency", variant="demo", **DEMO)
-    return [base.vary(tag=tag(base, "leak0", "demo")), *baselines(base, tag=tag(base, "demo"))]
+    return [base.vary(tag="leak0-demo"), *baselines(base, tag="demo")]
 
 
 FREQUENCY = Experiment(
@@ -188,7 +183,7 @@ def baselines(run: Run, **changes: object) -> Iterator[Run]:
 def every_model(run: Run) -> Iterator[Run]:
     """The run with the Phased LSTM, with the paper's leak and with 0, and with the others."""
     for leak in run.pick(paper=(1e-3, 0.0), quick=(0.0,)):
-        yield run.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=tag(run, f"leak{leak:g}"))
+        yield run.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=f"leak{leak:g}")
     yield from baselines(run)
 
 
@@ -198,9 +193,9 @@ def sampled(run: Run, **changes: object) -> Iterator[Run]:
         yield run.vary(condition=condition, task={"condition": condition}, **changes)
 
 
-def unleaking(run: Run, words: str, tags: tuple[str, ...], network: dict[str, Any]) -> Run:
+def unleaking(run: Run, words: str, tag: str, **network: Any) -> Run:
     """The run of a Phased LSTM without a leak, at which closed units are not computed, of a study beyond the figure."""
-    return run.vary(network={"leak": 0.0} | network, variant=words, tag=tag(run, "leak0", *tags))
+    return run.vary(network={"leak": 0.0} | network, variant=words, tag=f"leak0-{tag}")
 
 
 @FREQUENCY.study("Figure 3: waves classified by their period, under three ways of sampling")
@@ -214,10 +209,9 @@ def frequency(run: Run) -> Iterator[Run]:
 def sparsity(run: Run) -> Iterator[Run]:
     """Accuracy against updates at random times: fixed open ratios, and learned ones with an openness cost; all without a leak."""
     for ratio in run.pick(paper=(0.05, 0.1, 0.2), quick=(0.05,)):
-        network = {"ratio_on": ratio, "learn_ratio_on": False}
-        yield unleaking(run, f"r_on {ratio:g} fixed, leak 0", (f"ratio{ratio:g}",), network)
+        yield unleaking(run, f"r_on {ratio:g} fixed, leak 0", f"ratio{ratio:g}", ratio_on=ratio, learn_ratio_on=False)
     for price in run.pick(paper=(0.1, 0.3, 0.4, 1.0), quick=(0.3,)):
-        each = unleaking(run, f"{LEARNED}, openness cost {price:g}", (f"price{price:g}",), {})
+        each = unleaking(run, f"{LEARNED}, openness cost {price:g}", f"price{price:g}")
         yield each.vary(training={"openness_cost": price})
 
 
@@ -225,14 +219,14 @@ def sparsity(run: Run) -> Iterator[Run]:
 def ranges(run: Run) -> Iterator[Run]:
     """The Phased LSTM with initial periods as in the paper's text, without a leak."""
     for each in sampled(run):
-        yield unleaking(each, f"{LEARNED}, period exp U(0, 3)", ("exp0to3",), {"period": (0.0, 3.0)})
+        yield unleaking(each, f"{LEARNED}, period exp U(0, 3)", "exp0to3", period=(0.0, 3.0))
 
 
 @FREQUENCY.study("Figure 3 with peepholes, as the authors' code has them")
 def peepholes(run: Run) -> Iterator[Run]:
     """The Phased LSTM with peepholes, as in the authors' code, without a leak."""
     for each in sampled(run):
-        yield unleaking(each, f"{LEARNED}, peepholes", ("peepholes",), {"peephole": True})
+        yield unleaking(each, f"{LEARNED}, peepholes", "peepholes", peephole=True)
 
 
 @FREQUENCY.study("Figure 3 with weights drawn at first as in the authors' code")
@@ -240,15 +234,15 @@ def weights(run: Run) -> Iterator[Run]:
     """Every model, with initial weights as in the authors' code; the Phased LSTM without a leak."""
     drawn = "initial weights N(0, 0.1)"
     for each in sampled(run, network={"weights": "normal"}):
-        yield unleaking(each, f"{LEARNED}, {drawn}", ("normal",), {})
-        yield from baselines(each, variant=drawn, tag=tag(run, "normal"))
+        yield unleaking(each, f"{LEARNED}, {drawn}", "normal")
+        yield from baselines(each, variant=drawn, tag="normal")
 
 
 @FREQUENCY.study("the BN-LSTM that normalises the input-to-hidden term")
 def normalisation(run: Run) -> Iterator[Run]:
     """The BN-LSTM of the work the paper cites, which normalises the input-to-hidden term."""
     network = {"model": "bn-lstm", "normalise": "term"}
-    yield from sampled(run, network=network, variant="normalises the input-to-hidden term", tag=tag(run, "term"))
+    yield from sampled(run, network=network, variant="normalises the input-to-hidden term", tag="term")
 
 
 # As in the authors' code: shorter durations, more samples, and another law of periods.
@@ -259,7 +253,7 @@ def choose_both(run: Run, options: Mapping[str, str]) -> Run:
     """The run, with all settings of the authors' code for the waves if their periods are chosen."""
     if options.get("periods") != "authors":
         return run
-    return run.vary(task=AUTHORS, data="authors", tag="authors", options={"periods": "authors"})
+    return run.vary(task=AUTHORS, data="authors", option_tag="authors", options={"periods": "authors"})
 
 
 SUPERIMPOSED = Experiment(

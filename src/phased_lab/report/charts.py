@@ -12,14 +12,15 @@ import numpy as np
 
 from phased.pictures.style import INK, QUIET, UNITS
 from phased_lab.report.looks import Look, colour, full_name, looks, seeds_note, tests_words
-from phased_lab.report.openness import bends, by_period, is_open, of_units, openness, some_units, three_units
-from phased_lab.report.seeds import Group, compared, learning, main
+from phased_lab.report.openness import Array, bends, by_period, evenly, is_open, openness
+from phased_lab.report.seeds import Group, Spread, compared, learning, main
 from phased_lab.report.theme import AXIS, HEIGHT, WIDTH, Figure, colours, data, finished
 from phased_lab.runs.descriptor import Clock
-from phased_lab.runs.record import Gates
+from phased_lab.runs.record import Record
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 PERCENT = (0.5, 1, 2, 5, 10, 20, 50, 100)  # labels of an axis
+MOST_UNITS = 150  # in a figure: more could not be distinguished
 NAN = float("nan")
 Row = dict[str, Any]
 
@@ -29,14 +30,13 @@ def figures(section: Sequence[Group]) -> Iterator[Figure]:
     shown, curves, charts = main(section), learning(section), section[0].experiment.charts
     if "bars" in charts:
         yield draw_bars(shown)
-    if "loss" in charts and all(group.has_test_loss for group in curves):
+    if "loss" in charts and all(point.test_loss is not None for group in curves for run in group.records for point in run.curve):
         yield draw_loss(curves)
     if "learning" in charts:
         yield draw_learning(curves)
-    settings = compared(section)
-    if settings:
+    if settings := compared(section):
         yield draw_updates(settings)
-    gated = [group for group in shown if any(run.after is not None for run in group.records)]
+    gated = [group for group in shown if gates_of(group)]
     if "gates" in charts and gated:
         # The last condition is the hardest in every experiment so far. Its first group is the default choice.
         first = next(group for group in gated if group.condition == gated[-1].condition)
@@ -51,11 +51,10 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     rows: list[Row] = []
     seeds: list[Row] = []
     for group, look in zip(groups, kinds, strict=True):
-        test, side = group.test, group.test.deviation or NAN
         place: Row = {"condition": about.condition(group.condition), "label": look.label}
-        numbers = {"mean": test.mean, "low": test.mean - side, "high": test.mean + side}
-        numbers["paper"] = group.claim.value if group.claim else NAN
-        rows.append(place | {"seeds": test.n} | {name: 100 * value for name, value in numbers.items()})
+        numbers = around(group.test, NAN, "mean", "low", "high")
+        numbers["paper"] = 100 * group.claim.value if group.claim else NAN
+        rows.append(place | {"seeds": group.test.n} | numbers)
         seeds += [place | {"seed": run.seed, "test": 100 * run.test} for run in group.records]
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
     labels = list(dict.fromkeys(look.label for look in kinds))
@@ -104,39 +103,37 @@ def draw_learning(groups: Sequence[Group]) -> Figure:
         note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in about.levels.items()) + "."
     levels = [*([] if about.chance is None else [about.chance]), *about.levels.values()]
     if about.metric == "error":
-        kinds, scale = looks(groups, of_conditions=True), alt.Scale(type="log")
-        chart = draw_curves(groups, kinds, "test", "test mean squared error", scale, levels, panels=False)
+        chart = draw_curves(groups, "test", "test mean squared error", alt.Scale(type="log"), levels, one_panel=True)
     else:
-        lows = [low for group in groups for low in group.curve().low]
+        lows = [point.low for group in groups for _, point in group.curve()]
         lowest = float(np.nanmin([about.chance or 0.0, *lows]))
         scale = alt.Scale(domain=[100 * lowest - 2, 101], nice=False)
-        chart = draw_curves(groups, looks(groups), "test", "test accuracy (%)", scale, levels, unit=100.0)
+        chart = draw_curves(groups, "test", "test accuracy (%)", scale, levels, unit=100.0)
     return Figure("learning", "Learning curves", note, chart)
 
 
 def draw_loss(groups: Sequence[Group]) -> Figure:
     """The test loss over training, a panel for each condition."""
     note = f"Line: mean. Band: minimum to maximum over seeds. {seeds_note(groups)}."
-    return Figure("loss", "Test loss", note, draw_curves(groups, looks(groups), "test_loss", "test loss", alt.Scale(zero=True)))
+    return Figure("loss", "Test loss", note, draw_curves(groups, "test_loss", "test loss", alt.Scale(zero=True)))
 
 
 def draw_curves(
     groups: Sequence[Group],
-    kinds: Sequence[Look],
     field: str,
     title: str,
     scale: alt.Scale,
     levels: Sequence[float] = (),
     unit: float = 1.0,
-    panels: bool = True,
+    one_panel: bool = False,
 ) -> alt.TopLevelMixin:
-    """Mean and range over seeds at every epoch, with a panel for each condition."""
-    about = groups[0].experiment
+    """Mean and range over seeds at every epoch, with a panel for each condition or all conditions in one panel."""
+    about, kinds = groups[0].experiment, looks(groups, of_conditions=one_panel)
     rows: list[Row] = []
     for group, look in zip(groups, kinds, strict=True):
         place = {"condition": about.condition(group.condition), "label": look.label, "seeds": group.test.n}
-        for epoch, mean, low, high in zip(*(column.tolist() for column in group.curve(field)), strict=True):
-            rows.append(place | {"epoch": int(epoch), "mean": unit * mean, "low": unit * low, "high": unit * high})
+        for epoch, point in group.curve(field):
+            rows.append(place | {"epoch": epoch, "mean": unit * point.mean, "low": unit * point.low, "high": unit * point.high})
     last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
     # Fewer than ten epochs have a tick each. Vega's default would add fractions.
     ticks = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=6)
@@ -162,7 +159,7 @@ def draw_curves(
     )
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
     description = f"The {field.replace('_', ' ')} over training, mean and range over seeds"
-    if not panels or len(conditions) < 2:
+    if one_panel or len(conditions) < 2:
         return alone(chart, description, labels)
     columns = min(3, len(conditions))
     sized = chart.properties(width=WIDTH // columns - 15, height=HEIGHT)
@@ -180,11 +177,8 @@ def draw_updates(groups: Sequence[Group]) -> Figure:
     rows: list[Row] = []
     seeds: list[Row] = []
     for group, look in zip(groups, kinds, strict=True):
-        share, test = group.updates, group.test
-        across, along = share.deviation or 0.0, test.deviation or 0.0
-        numbers = {"updates": share.mean, "left": share.mean - across, "right": share.mean + across}
-        numbers |= {"test": test.mean, "low": test.mean - along, "high": test.mean + along}
-        rows.append({"label": look.label, "seeds": test.n} | {name: 100 * value for name, value in numbers.items()})
+        numbers = around(group.updates, 0.0, "updates", "left", "right") | around(group.test, 0.0, "test", "low", "high")
+        rows.append({"label": look.label, "seeds": group.test.n} | numbers)
         for run in group.records:
             updates = 100.0 if run.updates is None else 100 * run.updates
             seeds.append({"label": look.label, "seed": run.seed, "updates": updates, "test": 100 * run.test})
@@ -219,18 +213,16 @@ def draw_gates(groups: Sequence[Group], first: int) -> Figure:
     """Periods and open ratios of every unit of every seed before and after training, with a choice of the group."""
     rows: list[Row] = []
     for index, group in enumerate(groups):
-        for run in group.records:
-            if run.before is not None and run.after is not None:
-                old, new = (of_units(gates, some_units(gates)) for gates in (run.before, run.after))
-                columns = zip(old.period, new.period, old.ratio_on, new.ratio_on, strict=True)
-                fields = ("before", "after", "opened", "opens")
-                rows += [{"group": index, "seed": run.seed, **dict(zip(fields, unit, strict=True))} for unit in columns]
+        for run, before, after in gates_of(group):
+            units = evenly(range(before.shape[1]), MOST_UNITS)
+            for (old, _, opened), (new, _, opens) in zip(before.T[units], after.T[units], strict=True):
+                rows.append({"group": index, "seed": run.seed, "before": old, "after": new, "opened": opened, "opens": opens})
     labels = [full_name(group, groups) for group in groups]
     choice = alt.binding_select(options=list(range(len(groups))), labels=labels, name="Show ")
     which = alt.param(name="group", value=first, bind=choice if len(groups) > 1 else alt.Undefined)
     unit = groups[first].experiment.clock(groups[first].records[0]).unit
     log, ticks = alt.Scale(type="log", nice=False), alt.Axis(format="~g", tickCount=5)
-    after = alt.X("after:Q", title=f"period after ({unit})", scale=log, axis=ticks)
+    across = alt.X("after:Q", title=f"period after ({unit})", scale=log, axis=ticks)
     ratio = alt.Scale(domain=[0, 1.05 * max([0.1, *(row["opens"] for row in rows)])], nice=False)
     titles = {"before": "period before", "after": "period after", "opened": "open ratio before", "opens": "open ratio after"}
     tips = ["seed:Q", *(alt.Tooltip(f"{field}:Q", title=title) for field, title in titles.items())]
@@ -245,7 +237,7 @@ def draw_gates(groups: Sequence[Group], first: int) -> Figure:
         ),
     )
     ratios = alt.layer(
-        points.encode(x=after, y=alt.Y("opens:Q", title="open ratio after", scale=ratio)),
+        points.encode(x=across, y=alt.Y("opens:Q", title="open ratio after", scale=ratio)),
         base.mark_rule(color=QUIET).encode(y=alt.Y("mean(opened):Q", scale=ratio)),
         base.mark_rule(color=INK, strokeDash=[4, 3]).encode(y=alt.Y("mean(opens):Q", scale=ratio)),
     )
@@ -262,14 +254,14 @@ def draw_gates(groups: Sequence[Group], first: int) -> Figure:
 
 def draw_raster(group: Group) -> Figure:
     """The gates of a group's first run with gates: three units over time, and all units at the sample times."""
-    about, record = group.experiment, next(run for run in group.records if run.after is not None)
-    clock, sides = about.clock(record), [by_period(gates) for gates in (record.before, record.after) if gates is not None]
+    about, (record, *gates) = group.experiment, gates_of(group)[0]
+    clock, sides = about.clock(record), [by_period(each) for each in gates]
     shares = [f"{is_open(gates, clock.time).mean():.1%}" for gates in sides]
     rows = [row | {"w": when} for when, gates in enumerate(sides) for row in open_units(gates, clock)]
     choice = alt.binding_select(options=list(range(len(sides))), labels=["before training", "after training"], name="Show ")
     which = alt.param(name="when", value=len(sides) - 1, bind=choice)
     gap = float(np.median(np.diff(clock.time)))
-    units = alt.Scale(domain=[0, len(sides[-1].period)], nice=False)
+    units = alt.Scale(domain=[0, sides[-1].shape[1]], nice=False)
     raster = (
         alt.Chart(data(rows))
         .transform_filter("datum.w == when")
@@ -295,22 +287,27 @@ def draw_raster(group: Group) -> Figure:
     return Figure("raster", "Open units over time", note, finished(chart, "Open units over time", renderer="canvas"))
 
 
-def open_units(gates: Gates, clock: Clock) -> list[Row]:
+def gates_of(group: Group) -> list[tuple[Record, Array, Array]]:
+    """Return runs with period, shift and open ratio of the units in figures before and after training, each (3, H)."""
+    sides = [(run, np.array(run.before), np.array(run.after)) for run in group.records if run.after is not None]
+    return [(run, before[:, units], after[:, units]) for run, before, after in sides for units in [group.experiment.units(run)]]
+
+
+def open_units(gates: Array, clock: Clock) -> list[Row]:
     """Return a row (time t, unit u, openness k) for every update. Keys of one letter keep the page small."""
-    units = some_units(gates)
-    shown = of_units(gates, units)
-    k = openness(shown, clock.time)
-    events = np.argwhere(is_open(shown, clock.time)).tolist()
+    units = evenly(range(gates.shape[1]), MOST_UNITS)
+    k = openness(gates[:, units], clock.time)
+    events = np.argwhere(is_open(gates[:, units], clock.time)).tolist()
     return [{"t": float(clock.time[step]), "u": units[row], "k": round(float(k[step, row]), 2)} for step, row in events]
 
 
-def three(gates: Gates, clock: Clock) -> Any:
+def three(gates: Array, clock: Clock) -> Any:
     """The openness of three units over time, in rows: a short, a medium and a long period."""
-    gates = of_units(gates, three_units(gates))
+    gates = gates[:, [round(part * (gates.shape[1] - 1)) for part in (0.15, 0.5, 0.85)]]
     time = np.linspace(clock.time[0], clock.time[-1], 4000)
     k = openness(gates, time)
     rows, labels = [], []
-    for unit, period in enumerate(gates.period):
+    for unit, period in enumerate(gates[0]):
         foot = 1.6 * unit
         word = f"period {rounded(period)} {'steps' if clock.unit == 'step' else clock.unit}"
         labels.append({"t": 0.0, "top": foot + 1.25, "unit": unit, "word": word})
@@ -334,6 +331,12 @@ def over(clock: Clock) -> alt.X:
     title = "step" if clock.unit == "step" else f"time ({clock.unit})"
     scale = alt.Scale(domain=[0, float(clock.time[-1])], nice=False)
     return alt.X("t:Q", title=title, scale=scale, axis=alt.Axis(tickCount=7))
+
+
+def around(values: Spread, missing: float, mean: str, low: str, high: str) -> Row:
+    """Return the mean in percent and one standard deviation around it, by these names, or around `missing` if there is none."""
+    side = values.deviation or missing
+    return {mean: 100 * values.mean, low: 100 * (values.mean - side), high: 100 * (values.mean + side)}
 
 
 # Added to the layer that has the legend: in another layer Vega-Lite would not let the legend be clicked.

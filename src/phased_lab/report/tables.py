@@ -27,7 +27,7 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
         last = spread(record.curve[-1].test for record in group.records).mean
         seeds = f"{group.test.n}" + (f", and {group.test.lost} diverged" if group.test.lost else "")
         cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last, metric)]
-        cells += [f"{group.loss.mean:.2g}", group.updates_words, seeds, devices(group), claimed(group.claim, metric)]
+        cells += [f"{group.loss.mean:.2g}", updated(group), seeds, devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     epochs = {group.claim.epochs for group in shown if group.claim is not None and columns == len(head)}
@@ -94,19 +94,20 @@ def further_tests(section: Sequence[Group]) -> Table | None:
 
 def leaks(of: Sequence[Group]) -> Table:
     """A row for each pair of groups that differ only in the leak."""
-    verdict = {True: "yes", False: "no", None: "one seed"}
     pairs = leak_pairs(of)
-    values = sorted({pair.leaking.settings["leak"] for pair in pairs}) or [0.001]
-    scales = {pair.without.scale for pair in pairs}
+    values = sorted({leaking.settings["leak"] for _, leaking in pairs}) or [0.001]
+    scales = {group.scale for group, _ in pairs}
     rows = []
-    for pair in pairs:
-        group = pair.without
+    for group, leaking in pairs:
         what = [group.experiment.name, group.experiment.condition(group.condition, short=True)]
         what += [group.data_words] if group.data else []
-        what += [f"leak {pair.leaking.settings['leak']:g}"] if len(values) > 1 else []
+        what += [f"leak {leaking.settings['leak']:g}"] if len(values) > 1 else []
         what += [f"{group.scale} scale"] if len(scales) > 1 else []
-        sides = [measured(side.test, group.experiment.metric) for side in (pair.without, pair.leaking)]
-        rows.append([", ".join(what), *sides, verdict[pair.within_spread]])
+        one, other = group.test, leaking.test
+        within = "one seed"
+        if one.deviation is not None and other.deviation is not None:
+            within = "yes" if abs(one.mean - other.mean) <= max(one.deviation, other.deviation) else "no"
+        rows.append([", ".join(what), *(measured(side, group.experiment.metric) for side in (one, other)), within])
     with_leak = f"leak {values[0]:g}" if len(values) == 1 else "with the leak"
     note = (
         "Without a leak only open units are computed, in training too. The two runs of a row differ in no other setting. "
@@ -191,6 +192,13 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
     unit, sign = (100, " %") if metric == "accuracy" else (1, "")
     low, high = (f"{unit * value:g}" for value in (claim.low, claim.high))
     return f"{low}{sign}" if low == high else f"{low} to {high}{sign}"
+
+
+def updated(group: Group) -> str:
+    """The mean share of updated units, or "-" for a network without steps."""
+    if not group.experiment.kind(group.model).recurrent:
+        return "-"
+    return f"{100 * group.updates.mean:.1f} %" if group.gated else "every step"
 
 
 def devices(group: Group) -> str:

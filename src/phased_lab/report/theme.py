@@ -20,7 +20,7 @@ HEIGHT = 260
 SCALE = 2.0  # pixels of a PNG for each pixel of the chart
 DIGITS = 4  # significant digits of drawn numbers (more would enlarge the page)
 AXIS = 65  # pixels for the labels of a vertical axis
-
+VERSION = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]  # of Vega-Lite, as vl-convert expects it
 
 alt.data_transformers.disable_max_rows()
 
@@ -81,18 +81,11 @@ def finished(chart: alt.TopLevelMixin, description: str, labels: Sequence[str] =
     return done
 
 
-def save(chart: alt.TopLevelMixin, folder: Path, name: str, title: str = "", note: str = "") -> list[Path]:
+def save(chart: alt.TopLevelMixin, folder: Path, name: str, title: str, note: str) -> list[Path]:
     """Write the chart as PNG and SVG, with its title and note above, into an existing folder, and return the files."""
-    spec = chart.to_dict()
-    if title or note:
-        spec["title"] = {"text": title, "subtitle": textwrap.wrap(note, WIDTH // 5)}
-    svg = vl_convert.vegalite_to_svg(spec, vl_version=version())
+    spec = chart.to_dict() | {"title": {"text": title, "subtitle": textwrap.wrap(note, WIDTH // 5)}}
+    svg = vl_convert.vegalite_to_svg(spec, vl_version=VERSION)
     files = {folder / f"{name}.png": vl_convert.svg_to_png(svg, scale=SCALE), folder / f"{name}.svg": svg.encode()}
     for path, content in files.items():
         write_whole(path, content)
     return list(files)
-
-
-def version() -> str:
-    """Return the Vega-Lite version of Altair in the form that vl-convert expects."""
-    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

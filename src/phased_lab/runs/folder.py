@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +26,8 @@ class Reading(NamedTuple):
 def read(folder: Path) -> Reading:
     """Return all records in the `*.jsonl` files under a folder, by path, with a warning for each skipped line."""
     check_folder(folder)
-    found = [each for file in sorted(folder.rglob(f"*{SUFFIX}")) for _, each in lines(file)]
-    return Reading([each for each in found if isinstance(each, Record)], [each for each in found if isinstance(each, str)])
+    found = [lines(file) for file in sorted(folder.rglob(f"*{SUFFIX}"))]
+    return Reading([each for records, _ in found for each, _ in records], [each for _, skipped in found for each in skipped])
 
 
 def check_folder(folder: Path) -> None:
@@ -37,15 +36,18 @@ def check_folder(folder: Path) -> None:
         raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
 
 
-def lines(file: Path) -> Iterator[tuple[bytes, Record | str]]:
-    """Yield each line of a file with its record, or with the message that it is skipped, which is warned of."""
+def lines(file: Path) -> tuple[list[tuple[Record, bytes]], list[str]]:
+    """The records of a file with their lines, and a message for each line that was skipped, which is warned of."""
+    records: list[tuple[Record, bytes]] = []
+    skipped: list[str] = []
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            yield line, parse(line)
+            records.append((parse(line), line))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"'{file}', line {number}: skipped, it is not the record of a run ({error!r}). The file was not changed."
-            warnings.warn(message, stacklevel=3)
-            yield line, message
+            warnings.warn(message, stacklevel=2)
+            skipped.append(message)
+    return records, skipped
 
 
 def gather(folder: Path) -> dict[Path, int]:
@@ -75,8 +77,7 @@ def gather(folder: Path) -> dict[Path, int]:
 
 
 def whole(file: Path, folder: Path) -> list[tuple[Record, bytes]]:
-    """The records with their lines of a file in the place of its study or experiment; none if a line is not a record."""
+    """The records of a file with their lines; none if a line is no record, or one that belongs to another file or folder."""
     own, name = ("study", file.stem) if file.parent == folder else ("experiment", file.parent.name)
-    found = list(lines(file))
-    records = [(record, line) for line, record in found if isinstance(record, Record) and getattr(record, own) == name]
-    return records if len(records) == len(found) else []
+    records, skipped = lines(file)
+    return [] if skipped or any(getattr(record, own) != name for record, _ in records) else records

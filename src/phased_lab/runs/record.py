@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from phased.learn.store import Epoch, Score
@@ -69,12 +70,12 @@ class Record:
     @property
     def test(self) -> float:
         """The mean test metric of the last epochs; no epoch is selected by its result."""
-        return _mean([epoch.test for epoch in self.curve[-self.last :]])
+        return fmean(epoch.test for epoch in self.curve[-self.last :])
 
     @property
     def loss(self) -> float:
         """The mean training loss of the same epochs, with the leak."""
-        return _mean([epoch.loss for epoch in self.curve[-self.last :]])
+        return fmean(epoch.loss for epoch in self.curve[-self.last :])
 
     @property
     def device(self) -> str:
@@ -92,7 +93,8 @@ class Record:
         if self.before is not None and self.after is not None:
             sides = self.before._asdict(), self.after._asdict()
             found["gates"] = {name: {"before": list(sides[0][name]), "after": list(sides[1][name])} for name in Gates._fields}
-        return json.dumps(finite(found), allow_nan=False, sort_keys=True) + "\n"
+        finite = json.loads(json.dumps(found), parse_constant=lambda _: None)  # null for numbers that are not finite
+        return json.dumps(finite, sort_keys=True) + "\n"
 
 
 def known(point: Epoch | Score) -> dict[str, Any]:
@@ -127,19 +129,6 @@ def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in settings.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return found
-
-
-def finite(value: Any) -> Any:
-    """The value with None in place of every number that is not finite."""
-    if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _number(value: float | None) -> float:

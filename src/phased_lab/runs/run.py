@@ -48,6 +48,7 @@ class Run:
     study: str = ""  # "" for the study with the name of the experiment
     variant: str = ""  # the label in figures and tables
     tag: str = ""  # the variant in file names: "leak0-price0.1"; runs that differ in the variant alone need different tags
+    option_tag: str = ""  # the options in file names, if they change it
     condition_tag: str = ""  # the condition in file names, if it should differ from the condition
     data: str = ""
     options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
@@ -57,7 +58,7 @@ class Run:
         """A readable, stable name that can be a file name: frequency-asynchronous-phased-leak0.001-seed0."""
         scale = "" if self.scale == "paper" else self.scale
         condition = self.condition_tag or self.condition
-        parts = self.experiment, condition, self.network.model, self.tag, f"seed{self.training.seed}", scale
+        parts = self.experiment, condition, self.network.model, self.tag, self.option_tag, f"seed{self.training.seed}", scale
         return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in parts if part)
 
     @property
@@ -136,7 +137,7 @@ def execute(
         fabric,
         progress,
         workers=int(fabric.device.type == "cuda"),
-        objective=model.objective,
+        objective=getattr(model, "objective", None),
         recorded=records(model, fabric),
     )
     record = describe(run, trained, before, gates(model), fabric.device)
@@ -149,7 +150,7 @@ def execute(
 def records(model: Model, fabric: Fabric | OneDevice) -> bool:
     """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
     alone = fabric.device.type == "cuda" and fabric.world_size == 1
-    return alone and "mixed" not in devices_of(fabric).precision and model.recordable
+    return alone and "mixed" not in devices_of(fabric).precision and bool(getattr(model, "recordable", False))
 
 
 def gates(model: torch.nn.Module) -> Gates | None:

@@ -56,14 +56,12 @@ def runs_of(
     options: Mapping[str, str] | None = None,
 ) -> list[Run]:
     """The runs of a study; `only` selects runs by name, with shell wildcards, and `options` are those of the study."""
-    known = discovery.studies()
-    check.choice("experiment", name, list(known))
     check.choice("scale", scale, SCALES)
     if len(seeds) > MOST_SEEDS:
         raise ValueError(f"seeds must be at most {MOST_SEEDS}, got more. Choose fewer.")
     if not seeds:
         raise ValueError("seeds must be at least one, got none.")
-    study = known[name]
+    study = discovery.studies()[name]
     for option, value in (options or {}).items():
         if study.experiment.options[option].values:
             check.choice(option, value, study.experiment.options[option].values)
@@ -131,9 +129,9 @@ def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
     others: dict[str, ValueError] = {}
     wanted = {run.name: run for run in runs}
     for path in sorted({path for run in runs for path in (run.file(out), run.study_file(out)) if path.exists()}):
-        for _, record in lines(path):
-            run = wanted.get(record.name) if isinstance(record, Record) else None
-            if run is not None and isinstance(record, Record) and record.scale == run.scale:
+        for record, _ in lines(path)[0]:
+            run = wanted.get(record.name)
+            if run is not None and record.scale == run.scale:
                 try:
                     compare(run, record, path)
                     found[record.name] = record

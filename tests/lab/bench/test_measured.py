@@ -12,7 +12,7 @@ from digits import write_data
 from phased.estimator import Events
 from phased.ops.cpu import passes
 from phased.ops.native import MISSING
-from phased_lab.bench import estimators, measure, nmnist, peers, physionet, reading, stream, training
+from phased_lab.bench import estimators, measure, nmnist, peers, physionet, reading, stream, training, work
 from phased_lab.bench.work import TERMS, Work, steps
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -22,6 +22,7 @@ def test_a_timing_is_a_median_between_quartiles():
     timing = measure.Timing.of([3.0, 1.0, 2.0, 4.0, 100.0])
     assert timing.low <= timing.median == 3.0 <= timing.high
     assert timing.per(2).median == 1.5
+    assert measure.Timing.of([1.0, 9.0]) == (5.0, 3.0, 7.0), "quartiles of a few measurements are between them"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,6 @@ def test_a_timing_is_a_median_between_quartiles():
         ({}, [*"aaaa", *"bb"], (0.02, 0.3)),  # one call that is not timed, then calls for 0.05 s
         ({"long": True}, ["a", "b"], (9.0, 9.0)),
         ({"sync": "s"}, ["a", "s", *"aaa", "s", "b", "s", "b", "s"], (0.02, 0.3)),
-        ({"sync": "s", "alone": True}, ["a", "s", *("a", "s") * 3, "s", "b", "s", "b", "s", "s"], (0.02, 0.3)),
     ],
     ids=str,
 )
@@ -53,6 +53,16 @@ def test_contestants_take_turns(monkeypatch, more, calls, medians):
     timings = measure.compare(contestants, 2, **(more | {"sync": sync}))
     assert made == calls * 2
     assert tuple(timing.median for timing in timings.values()) == pytest.approx(medians)
+
+
+def test_a_step_that_is_waited_for_is_followed_by_the_gpu(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: made.append("s"))
+    monkeypatch.setattr(work, "steps", lambda *_: {"a": lambda: made.append("a")})
+    monkeypatch.setattr(measure, "TURN", 0.0)
+    for alone in (False, True):
+        work.timed(Work(1, 1, 1, 1), 1, "a", device="cuda", alone=alone)
+    assert "".join(made) == "aaa" + "a" + "sas" + "aaa" + "as" + "sass"
 
 
 def test_a_record_has_the_command_without_folders_of_this_machine(monkeypatch):
@@ -99,11 +109,12 @@ def test_a_step_of_a_task_is_that_of_its_run_with_and_without_a_leak_and_the_pla
     run, built = training.run_of("superimposed"), []
     monkeypatch.setattr(training, "Contestant", lambda model, *rest: Mock(on=lambda batches, warm_up: built.append(model.rnn)))
     networks = training.variants(run, 0.4)
-    for name, network in networks.items():
-        training.training(run, name, network, count=1)
-    leaks = {"leak 0, r_on 0.05": 0.0, "leak 0, r_on 0.4": 0.0, "leak 0.001": 1e-3, "nn.LSTM": None, "plain loop": 1e-3}
+    for network in networks.values():
+        training.training(run, network, count=1)
+    leaks = {"leak 0, r_on 0.05": 0.0, "leak 0, r_on 0.4": 0.0, "leak 0.001": 1e-3, "nn.LSTM": None}
     assert dict(zip(networks, [getattr(rnn, "leak", None) for rnn in built], strict=True)) == leaks
-    assert [getattr(rnn, "backend", "") == "reference" for rnn in built] == [name == "plain loop" for name in networks]
+    training.training(run, run.network, count=1, plain=True)
+    assert [getattr(rnn, "backend", "") == "reference" for rnn in built] == [False] * 4 + [True]
     assert all(training.run_of(task).network.leak == 1e-3 for task in training.RUNS)
 
 

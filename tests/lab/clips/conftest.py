@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from phased_lab.clips import Box, spelled
+from phased_lab.clips import spelled
+from phased_lab.clips.face import Box
 from videos import write_alignment, write_video
 
 SENTENCES = ("bbaf2n", "lgbx9s", "prizzp", "swwb1a", "bbaf3s")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased_lab.clips import COARSE, FINE, decode, differences, mfcc
-from phased_lab.clips.cepstrum import RATE
-from phased_lab.clips.decoding import resampled
+from phased_lab.clips.cepstrum import COARSE, FINE, RATE, differences, mfcc
+from phased_lab.clips.decoding import decode, resampled
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def test_coefficients_of_noise_are_those_of_librosa(librosa, resolution):
 
 def test_coefficients_of_a_real_clip_are_those_of_librosa(librosa, grid):
     clip = decode(next((grid / "s1").glob("*.mpg"), None) or next((grid / "s1").iterdir()))
-    audio = resampled(clip.audio, clip.rate, RATE)
+    audio = resampled(clip.audio, clip.rate)
     values, first = mfcc(audio, clip.start)
     begin = round((first * FINE.hop - FINE.window - clip.start) * RATE / 1000)
     np.testing.assert_allclose(values, expected(librosa, audio[begin:], FINE), rtol=1e-4, atol=2e-3)
@@ -97,9 +96,9 @@ def test_resampling_keeps_a_tone_and_removes_what_the_rate_cannot_have():
     time = np.arange(44100) / 44100
     for hertz, kept in ((440, True), (12000, False)):
         tone = np.sin(2 * np.pi * hertz * time).astype(np.float32)
-        made = resampled(tone, 44100, RATE)
+        made = resampled(tone, 44100)
         assert abs(len(made) - RATE) <= 32
         middle = made[4000:12000]
         wanted = np.sin(2 * np.pi * hertz * np.arange(4000, 12000) / RATE) if kept else np.zeros(8000)
         np.testing.assert_allclose(middle, wanted, atol=0.02)
-    assert resampled(tone, RATE, RATE) is tone
+    assert resampled(tone, RATE) is tone

@@ -79,15 +79,14 @@ def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp
     assert watched.made.total() == COUNT
 
 
-@pytest.mark.parametrize("stop_at", [0, 3])
-def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path, stop_at):
-    watched.stop_at = stop_at
+def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path):
+    watched.stop_at = 3
     with pytest.raises(KeyboardInterrupt):
         prepare(folder, tmp_path / "out", workers=1)
     watched.stop_at = -1
     found: list[tuple[int, int]] = []
     made = prepare(folder, tmp_path / "out", workers=1, progress=lambda *done: found.append(done))
-    assert found == [(done, COUNT) for done in range(stop_at, COUNT + 1)]
+    assert found == [(done, COUNT) for done in range(3, COUNT + 1)]
     assert set(watched.made.values()) == {1}, "no clip is prepared twice"
     assert watched.made.total() == COUNT
     assert load_clips(made.folder).names == made.names
@@ -151,7 +150,7 @@ def test_only_bad_clips_and_no_clips_are_errors(folder, tmp_path):
         place.mkdir(exist_ok=True)
 
 
-def test_other_layouts_of_grid_are_found_and_an_alignment_that_contradicts_its_name_is_reported(folder, tmp_path, monkeypatch):
+def test_other_layouts_of_grid_are_found_and_doubtful_clips_are_kept_and_reported(folder, tmp_path, monkeypatch):
     (folder / "align" / "s2").rename(folder / "s2" / "align")
     inner = folder / "s2" / "video" / "mpg_6000"
     inner.mkdir(parents=True)
@@ -160,8 +159,10 @@ def test_other_layouts_of_grid_are_found_and_an_alignment_that_contradicts_its_n
     monkeypatch.setenv("PHASED_DATA", str(folder.parent))
     assert find_grid() == find_grid(folder) == folder
     write_alignment(folder / "align" / "s1" / "bbaf2n.align", "bin red at f two now")
+    monkeypatch.setattr(preparation, "DAMAGED", 0.5)  # gray levels: less than frames of made-up clips differ by
     made = prepare(find_grid(), tmp_path / "out", workers=1)
-    assert len(made.names) == COUNT
+    assert len(made.names) == len(made.damaged) == COUNT
+    assert made.damaged[0].startswith("s1/bbaf2n: two frames in a row differ by 1 gray level")
     assert made.contradictions == ("s1/bbaf2n: its name spells 'blue', its alignment has 'red'.",)
 
 
@@ -172,30 +173,29 @@ def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
     assert set(watched.made.values()) == {1}
 
 
-def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp_path):
+def test_processes_prepare_real_clips_and_neither_a_bad_one_nor_one_that_ends_its_process_stops_them(grid, tmp_path, monkeypatch):
+    alone = preparation._prepare
+
+    def deadly(place, source):
+        import os
+
+        return os._exit(1) if source.name == "s1/abrupt" else alone(place, source)  # the first clip: others wait for it
+
+    monkeypatch.setattr(preparation, "_prepare", deadly)
     for name in ("bbaf2n", "bbaf4p"):
         place = tmp_path / "s1" / f"{name}.mkv"
         place.parent.mkdir(exist_ok=True)
         place.symlink_to(grid / "s1" / f"{name}.mkv")
-    (tmp_path / "s1" / "bad.mkv").write_bytes((grid / "s1" / "bbaf2n.mkv").read_bytes()[:20000])
+    for name in ("bad", "abrupt"):
+        (tmp_path / "s1" / f"{name}.mkv").write_bytes((grid / "s1" / "bbaf2n.mkv").read_bytes()[:20000])
     (tmp_path / "align").symlink_to(grid / "align")
     made = prepare(tmp_path, tmp_path / "out", workers=2)
     assert made.names == ("s1/bbaf2n", "s1/bbaf4p")
-    assert len(made.skipped) == 1
+    assert {Path(error.path).stem for error in made.skipped} == {"bad", "abrupt"}
+    assert any("abrupt.mkv': a clip must not end the process that decodes it" in str(error) for error in made.skipped)
     assert all(path.stat().st_size < 40_000 for path in made.folder.glob("s1/*"))
     assert load_clips(made.folder).video.arrays["x"].shape == (150, 48, 48)
     assert store.read(made.folder, made.names[0]).jump < 5
-
-
-def test_a_process_that_dies_costs_one_item():
-    pytest.importorskip("distributed")
-
-    def work(number: int) -> int:
-        import os
-
-        return number if number else os._exit(1)
-
-    assert sorted(preparation.in_processes(work, [3, 0, 2, 5], 2, lambda item: -1)) == [-1, 2, 3, 5]
 
 
 def test_a_script_that_is_executed_by_its_own_processes_does_not_wait_for_its_lock(folder, monkeypatch):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from phased_lab.clips import BadClip, differences, load_clips, prepare, prepare_clip, store
+from phased_lab.clips import BadClip, load_clips, prepare, prepare_clip, store
+from phased_lab.clips.cepstrum import differences
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased_lab.clips import SLOTS, WORDS, BadClip, contradiction, read_alignment, spelled, split
+from phased_lab.clips import SLOTS, WORDS, BadClip, contradiction, spelled, split
+from phased_lab.clips.words import read_alignment
 
 NAMES = [f"s{number % 3}/{number:04}" for number in range(200)]
 

@@ -88,12 +88,14 @@ def test_clear_outputs_give_the_words_and_about_their_times(seed, lengths, first
     assert min(answer.confidence) > 0.9
 
 
-def test_timing_is_measured_on_sentences():
+def test_timing_is_measured_on_sentences_and_tells_what_six_words_of_fast_speakers_last():
     spans = np.array([[[100.0 * n + 10 * r, 100.0 * n + 10 * r + 60 + 20 * r] for n in range(6)] for r in range(3)])
     timing = Timing.of(spans)
     assert timing.begin.mean == 10.0
     assert [normal.mean for normal in timing.durations] == [80.0] * 6
     assert timing.durations[0].deviation == pytest.approx(np.std([60, 80, 100]))
+    assert timing.shortest == pytest.approx(6 * 80 - 3 * np.std([60, 80, 100]) * 6**0.5)
+    assert Timing(Normal(300.0, 100.0), (Normal(10.0, 50.0),) * 6).shortest == 0.0
 
 
 def test_fewer_steps_than_words_are_refused():
@@ -111,9 +113,3 @@ def test_no_word_begins_before_the_clip(first):
     ).spans
     assert spans.min() >= min(first, 0.0)
     assert np.all(spans[:, 0] < spans[:, 1])
-
-
-def test_six_words_last_at_least_what_fast_speakers_need():
-    timing = Timing(Normal(300.0, 100.0), (Normal(250.0, 50.0),) * 6)
-    assert timing.shortest == pytest.approx(6 * 250 - 3 * 50 * 6**0.5)
-    assert Timing(Normal(300.0, 100.0), (Normal(10.0, 50.0),) * 6).shortest == 0.0

@@ -52,7 +52,7 @@ def described(run: Run) -> str:
         run.scale,
         run.network.model,
         run.variant,
-        run.tag,
+        "-".join(filter(None, (run.tag, run.option_tag))),
         run.data,
         run.settings,
     )

@@ -1,4 +1,4 @@
-"""A new experiment is a new file, and nothing else: the one in `toy.py` is trained, reported and gathered."""
+"""A new experiment is a new file, and nothing else: the one in `toy.py` is listed, trained, drawn and reported."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import phased_lab.paper
 from phased.cli.app import app
-from phased_lab.report import markdown
+from phased_lab import docs_tables
 from phased_lab.report.seeds import groups, main
 from phased_lab.runs import discovery, sweep
 from phased_lab.runs.folder import read
@@ -22,12 +22,11 @@ from records import visible
 
 TOY = Path(__file__).with_name("toy.py")
 DRAWN = ("bars", "learning", "updates", "gates", "raster")
-PICTURES = {f"{key}-{kind}.{form}" for key in ("toy", "toy-quick") for kind in DRAWN for form in ("png", "svg")}
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory, one_worker: Any) -> Iterator[SimpleNamespace]:
-    """The toy as a file of the package, the command, and folders with the toy's results at both scales and their report."""
+    """The toy as a file of the package, the command, and folders with the toy's results and their report."""
     place, results, out = (tmp_path_factory.mktemp(name) for name in ("toy", "results", "report"))
     shutil.copy(TOY, place)
     runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
@@ -44,7 +43,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory, one_worker: Any) -> Iterator[S
         patch.setattr(phased_lab.paper, "__path__", [*phased_lab.paper.__path__, str(place)])
         patch.setattr(sweep, "connected", lambda *_: nullcontext(one_worker))
         discovery.experiments.cache_clear()
-        told = run("toy", "--scale", "quick") + run("toy") + run("toy-wide")
+        told = run("toy") + run("toy-wide")
         call("report", "--results", results, "--out", out)
         yield SimpleNamespace(call=call, run=run, results=results, told=told, out=out)
     del sys.modules["phased_lab.paper.toy"]
@@ -69,14 +68,14 @@ def test_the_toy_is_in_the_list_beside_the_others_and_its_help_has_its_options(t
 
 
 def test_the_toys_runs_are_recorded_where_they_belong(toy):
-    assert "toy-even-phased-leak0-seed1-quick" in toy.told
+    assert "toy-even-phased-leak0-seed1" in toy.told
     lines = [json.loads(file.read_text()) for file in (toy.results / "toy").glob("*.jsonl")]
-    assert len(lines) == 2 * (2 * 2 * 4) + 2
+    assert len(lines) == 2 * 2 * 4 + 2
     places = {(line["study"], line["condition"], line["model"], line["variant"]) for line in lines}
     leaks = ("leak 0", "leak 0.001", "leak 0.01")
     assert places == {
         *(("toy", condition, "phased", leak) for condition in ("even", "uneven") for leak in leaks),
-        *(("toy", condition, "average", "") for condition in ("even", "uneven")),
+        *(("toy", condition, "lstm", "") for condition in ("even", "uneven")),
         ("toy-wide", "even", "phased", "9 units"),
     }
     for line in lines:
@@ -86,11 +85,11 @@ def test_the_toys_runs_are_recorded_where_they_belong(toy):
 
 
 def test_the_toys_option_makes_runs_of_its_own(toy, tmp_path):
-    arguments = ("--scale", "quick", "--only", "*even-average-*")
+    arguments = ("--scale", "quick", "--only", "*even-lstm-*")
     toy.run("toy", "--noise", "high", *arguments, out=tmp_path / "results")
     (line,) = (json.loads(file.read_text()) for file in tmp_path.rglob("toy-even-*seed0*.jsonl"))
     assert (line["data"], line["settings"]["task"]["noise"]) == ("high", 1.0)
-    assert line["command"] == "phased run toy --noise high --scale quick --seeds 1 --only toy-even-average-high-seed0-quick"
+    assert line["command"] == "phased run toy --noise high --scale quick --seeds 1 --only toy-even-lstm-high-seed0-quick"
     told = toy.run("toy", "--noise=deafening", *arguments, code=1)
     assert "noise must be one of 'low', 'high', got 'deafening'" in told
     toy.call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
@@ -111,10 +110,11 @@ def test_the_page_and_the_tables_have_the_toy_in_its_own_words_and_numbers(toy):
         assert expected in text, expected
     for expected in ("a sample every second", "a sample now and then", "#123456"):
         assert expected in page, "in its charts"
-    assert all(f'id="{key}-{chart}"' in page for key in ("toy", "toy-quick") for chart in DRAWN)
+    assert all(f'id="toy-{chart}"' in page for chart in DRAWN)
+    assert {file.name for file in toy.out.glob("*.png")} == {f"toy-{chart}.png" for chart in DRAWN}
     assert page.index("Signs of numbers") < page.index("Frequency discrimination"), "in the order of their places"
-    tables = markdown.tables(toy.results)
-    found = [group for group in groups(read(toy.results).records) if group.scale == "paper"]
+    tables = docs_tables.of_runs(toy.results)
+    found = groups(read(toy.results).records)
     lines = tables["toy"].splitlines()[2:] + tables["beyond toy"].splitlines()[2:]
     assert (len(found), len(main(found)), len(lines)) == (9, 8, 9)
     for group in found:
@@ -122,21 +122,6 @@ def test_the_page_and_the_tables_have_the_toy_in_its_own_words_and_numbers(toy):
         condition = "every second" if group.condition == "even" else "now and then"
         assert any(f"| {condition} | {group.label} | {100 * group.test.mean:.2f} ± " in line for line in lines)
     assert tables["leak"].count("| toy, ") == 2 * 2
-
-
-def test_gathered_the_toy_is_one_file_for_each_study_that_runs_and_reports_find(toy, tmp_path):
-    results = Path(shutil.copytree(toy.results, tmp_path / "results"))
-    told = toy.call("gather", "--results", results)
-    for name, count in {"toy": 32, "toy-wide": 2}.items():
-        assert f"{results / name}.jsonl: {count}" in told
-    assert "Finished before, not run again: 16." in toy.run("toy", "--scale", "quick", out=results)
-    assert "Finished before, not run again: 2." in toy.run("toy-wide", out=results)
-    assert {file.name for file in results.rglob("*.jsonl")} == {"toy.jsonl", "toy-wide.jsonl"}, "nothing was run"
-    toy.call("report", "--results", results, "--out", tmp_path / "again")
-    assert {file.name for file in (tmp_path / "again").iterdir()} == {"report.html", *PICTURES}
-    for file in toy.out.iterdir():
-        again = (tmp_path / "again" / file.name).read_bytes()
-        assert again.replace(str(results).encode(), str(toy.results).encode()) == file.read_bytes(), file.name
 
 
 def test_what_is_only_drawn_has_its_command(toy, tmp_path):

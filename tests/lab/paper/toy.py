@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
-import torch
 
-from phased.learn import Batch, Model, Training
+from phased.learn import Training
 from phased.learn.batch import generator, padded
 from phased_lab.runs.descriptor import Claim, Drawn, Experiment, Kind, Option, Words, drawing
-from phased_lab.runs.network import Network, NetworkConfig
+from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.run import Run
 
 
@@ -35,35 +33,11 @@ class Numbers:
         return padded(x[..., None], steps.cumsum(0), lengths, (shown > 0).astype(np.int64))
 
 
-class Average(Model):
-    """A network of its own kind, without gates."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(1, units), torch.nn.Tanh(), torch.nn.Linear(units, 2))
-
-    def forward(self, batch: Batch):
-        x, _, lengths = batch.samples
-        return self.layers(x.sum(0) / lengths[:, None])
-
-
-@dataclass(frozen=True)
-class AverageConfig(Network):
-    """Its settings."""
-
-    model: str = "average"
-    units: int = 3
-    applies: ClassVar = {"average": ("units",)}
-
-    def network(self, task: Any) -> Average:
-        return Average(self.units)
-
-
 def choose(run: Run, options: Mapping[str, str]) -> Run:
     """Numbers in more noise."""
     if options.get("noise") != "high":
         return run
-    return run.vary(task={"noise": 1.0}, data="high", tag="high", options={"noise": "high"})
+    return run.vary(task={"noise": 1.0}, data="high", option_tag="high", options={"noise": "high"})
 
 
 RUN = Run(
@@ -82,7 +56,7 @@ TOY = Experiment(
     base=RUN,
     options={"noise": Option("How loud it is around.", ("low", "high"))},
     choose=choose,
-    models=(Kind("phased", "Gated toy"), Kind("average", "Average of a toy", "#123456")),
+    models=(Kind("phased", "Gated toy"), Kind("lstm", "LSTM of a toy", "#123456")),
     conditions={"even": Words("a sample every second", "every second"), "uneven": Words("a sample now and then", "now and then")},
     data={"": "quiet numbers", "high": "numbers in noise"},
     chance=0.5,
@@ -98,9 +72,8 @@ def toy(run: Run) -> Iterator[Run]:
     for condition in ("even", "uneven"):
         each = run.vary(condition=condition, task={"condition": condition})
         for leak in (0.0, 0.001, 0.01):
-            tag = "-".join(filter(None, (f"leak{leak:g}", run.tag)))
-            yield each.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=tag)
-        yield each.vary(network=AverageConfig())
+            yield each.vary(network={"leak": leak}, variant=f"leak {leak:g}", tag=f"leak{leak:g}")
+        yield each.vary(network={"model": "lstm"})
 
 
 @TOY.study("the same with more units")

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from phased import PhasedLSTM, updates
-from phased_lab.report.openness import bends, by_period, is_open, openness, three_units
+from phased_lab.report.openness import bends, by_period, is_open, openness
 from phased_lab.runs import discovery
 from phased_lab.runs.record import Gates
 from records import records
@@ -33,16 +33,8 @@ def test_openness_is_the_layers_own_and_open_units_are_those_it_updates(result):
 def test_ordering_by_period_moves_whole_units():
     _, gates = some_gates()
     ordered = by_period(gates)
-    assert list(ordered.period) == sorted(gates.period)
-    assert set(zip(*ordered, strict=True)) == set(zip(*gates, strict=True))
-
-
-def test_three_units_are_three_from_short_to_long():
-    for units in (1, 2, 3, 110):
-        chosen = three_units(Gates(*[tuple(range(units))] * 3))
-        assert chosen == sorted(chosen)
-        assert len(chosen) == 3
-        assert all(0 <= unit < units for unit in chosen)
+    assert list(ordered[0]) == sorted(gates.period)
+    assert set(map(tuple, ordered.T)) == set(zip(*gates, strict=True))
 
 
 def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time(result):

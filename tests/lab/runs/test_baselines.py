@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from phased import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.model import Readout
 from phased_lab.paper.waves import Sines
@@ -115,15 +114,6 @@ def test_normalising_the_term_trains_every_weight_it_should():
         assert (p.grad is not None) == p.requires_grad, name
         assert name == "rnn.lstm.bias_ih_l0" or p.grad.abs().sum() > 0, name
     assert not model.rnn.lstm.get_parameter("bias_ih_l0").requires_grad
-
-
-@pytest.mark.parametrize("normalise", NORMALISE)
-def test_the_call_and_the_shapes_are_those_of_a_phased_lstm(normalise):
-    x, time, lengths = BATCH.samples
-    output, final = Baseline(1, 5, normalise)(x, time, lengths=lengths)
-    wanted, (h, _) = PhasedLSTM(1, 5)(x, time, lengths=lengths)
-    assert output.shape == wanted.shape
-    assert final.shape == h.shape
 
 
 def test_a_sequence_without_samples_is_answered_from_the_initial_state_whatever_its_padding_is():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from phased.clock import EXACT_FLOAT64
+from phased.estimator.events import Events
+from phased.estimator.ragged import offsets
 from phased.estimator.settings import EMPTY, OTHER, indicator
-from phased.estimator.tables.rows import Sequences
 from phased.notice import warn
 
 WORDS = {"true": 1.0, "false": 0.0}
 COMMAS = r"^[+-]?\d+(,\d+)+(\.\d+)?$"  # a number such as 36,6 or 1,200.5
-SPREAD = 4  # ids are looked up in an array if it has at most this many places a row
 MOST = 50  # levels of a text variable, besides OTHER
 SEQUENCES = 10  # the fewest sequences in which a level occurs
 NEW = 0.9  # text with more different values per row is no category
@@ -28,6 +29,11 @@ def filled(column: pl.Series) -> pl.Series:
     """Return text without surrounding blanks. A word such as NA becomes null."""
     text = column.str.strip_chars()
     return text.set(text.str.to_lowercase().is_in(EMPTY), None)
+
+
+def empty(column: pl.Series) -> pl.Series:
+    """Whether each cell is null or NaN."""
+    return column.is_nan().fill_null(True) if column.dtype.is_float() else column.is_null()
 
 
 def is_text(column: pl.Series, bad: int) -> bool:
@@ -59,16 +65,16 @@ def read_values(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.int6
     if dtype in (pl.Categorical, pl.Enum):
         column, dtype = column.cast(pl.String), pl.String()
     if dtype == pl.String:
-        text = filled(column).str.to_lowercase()
-        number = text.cast(pl.Float64, strict=False)
-        if number.null_count() > text.null_count():
-            number = number.fill_null(text.replace_strict(WORDS, default=None, return_dtype=pl.Float64))
-        bad = (number.is_null() & text.is_not_null()) | number.is_infinite().fill_null(False)
+        number = column.cast(pl.Float64, strict=False)
+        if number.null_count() > column.null_count():  # blanks, words or text
+            column = filled(column).str.to_lowercase()
+            words = column.replace_strict(WORDS, default=None, return_dtype=pl.Float64)
+            number = column.cast(pl.Float64, strict=False).fill_null(words)
     elif dtype in (pl.Boolean, pl.Null):
-        number, bad = column.cast(pl.Float64), pl.Series([False]).new_from_index(0, len(column))
+        number = column.cast(pl.Float64)
     else:
-        number = pl.Series(values=[None] * len(column), dtype=pl.Float64)
-        bad = column.is_not_null()
+        number = pl.repeat(None, len(column), dtype=pl.Float64, eager=True)
+    bad = (number.is_null() & column.is_not_null()) | number.is_infinite().fill_null(False)
     return number.fill_null(float("nan")).to_numpy(), np.flatnonzero(bad.to_numpy())
 
 
@@ -120,15 +126,7 @@ def id_series(column: pl.Series, where: Callable[[int], str] = "row {}".format) 
 def encode(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The distinct ids in the order of their first appearance, and the number of the id of each row."""
     ids = column.unique(maintain_order=True)
-    names = np.array(ids.to_list()) if len(ids) else np.empty(0, np.int64)
-    if column.dtype.is_integer() and len(column):
-        numbers = column.to_numpy()
-        low, high = int(numbers.min()), int(numbers.max())
-        if high - low <= SPREAD * len(numbers) + 1024:
-            place = np.zeros(high - low + 1, np.int64)
-            place[names - low] = np.arange(len(names))
-            return names, place[numbers - low]
-    return names, numbers_of(column, ids)
+    return np.array(ids.to_list()), numbers_of(column, ids)
 
 
 def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
@@ -137,66 +135,69 @@ def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
     return column.to_frame("id").join(known, on="id", how="left", maintain_order="left")["number"].fill_null(-1).to_numpy()
 
 
-def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Levels | None) -> tuple[Sequences, Levels]:
+def with_levels(events: Events, texts: Mapping[str, Sequence[str]], known: Levels) -> Events:
     """Replace each text variable by a variable of 0 and 1 for each of its levels.
 
     At a step with a text, the variable of its level is measured as 1 and the variable of the previous level as 0. The last-known
     values show the present level, and the ages show the time since each level.
 
     Args:
-        made: sequences in which the values of text variables are indices into their texts.
+        events: sequences in which the values of text variables are indices into their texts.
         texts: of each text variable.
-        known: levels of the table read before, or None to choose levels. Text without levels is left out with a warning.
-
-    Returns:
-        The sequences, and the levels of each text variable, () for a variable that was left out.
+        known: levels of the table read before. Levels of other texts are chosen. Text without levels is left out with a warning.
     """
-    if not texts and not known:
-        return made, {}
-    levels: dict[str, tuple[str, ...]] = dict(known or {})
+    levels: dict[str, tuple[str, ...]] = dict(known)
 
     def level_of(name: str, code: NDArray[np.float64], sequence: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the level of each measurement of a variable, -1 for a text without one."""
-        if known is None:
+        if name not in levels:
             levels[name] = choose(name, texts[name], code.astype(np.int64), sequence)
         index = {level: place for place, level in enumerate(levels[name])}
         other = index.get(OTHER, -1)
         return np.array([index.get(text, other) for text in texts.get(name, ())], np.int64)[code.astype(np.int64)]
 
-    steps = made.steps
-    step = np.repeat(np.arange(len(steps.measured)), steps.measured)
-    text = [name in texts or name in levels for name in made.variables]
-    plain = ~np.array(text, np.bool_)[made.variable]
-    parts = [(step[plain], made.variable[plain], np.zeros(plain.sum(), np.int64), made.value[plain])]
-    for number in np.flatnonzero(text):
-        own = np.flatnonzero(made.variable == number)
-        sequence = steps.sequence[step[own]]
-        level = level_of(made.variables[number], made.value[own], sequence)
-        before = np.where(np.diff(sequence, prepend=-1) == 0, np.roll(level, 1), -1)
-        for index, measured in ((level, 1.0), (np.where(before == level, -1, before), 0.0)):
-            there = index >= 0
-            parts.append((step[own[there]], made.variable[own[there]], index[there], np.full(there.sum(), measured)))
-    step, variable, level, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    step, is_text = events.step, np.array([name in texts or name in known for name in events.variables], np.bool_)
+    sequence = events.sequence[step]
+    level, parts = np.zeros(len(events.value), np.int64), []
+    for number in np.flatnonzero(is_text):
+        own = np.flatnonzero(events.variable == number)
+        level[own] = level_of(events.variables[number], events.value[own], sequence[own])
+        before = np.where(np.diff(sequence[own], prepend=-1) == 0, np.roll(level[own], 1), -1)
+        ended = (before >= 0) & (before != level[own])
+        parts.append((own[ended], before[ended]))
+    there = np.flatnonzero(level >= 0)
+    measured, level = (np.concatenate(part) for part in zip((there, level[there]), *parts, strict=True))
+    value = np.where(is_text[events.variable[measured]], 1.0, events.value[measured])
+    value[len(there) :] = 0.0
+    order = np.lexsort((level, events.variable[measured], step[measured]))
+    measured, level, value = measured[order], level[order], value[order]
     columns = []
-    for name, column in zip(made.statics, made.static.T, strict=True):
-        if name in texts or name in levels:
+    for name, column in zip(events.statics, events.static.T, strict=True):
+        columns.append(column)
+        if name in texts or name in known:
             rows = np.flatnonzero(~np.isnan(column))
-            level_of_row = np.full(len(column), -1)
-            level_of_row[rows] = level_of(name, column[rows], rows)
-            columns += [np.where(np.isnan(column), np.nan, level_of_row == place) for place in range(len(levels[name]))]
-        else:
-            columns.append(column)
-    order = np.lexsort((level, variable, step))
-    width = np.array([len(levels[name]) if name in levels else 1 for name in made.variables])
-    changed = Sequences(
-        variables=names_of(made.variables, levels),
-        statics=names_of(made.statics, levels),
-        static=np.stack(columns, 1) if columns else np.zeros((len(made.static), 0)),
-        steps=steps._replace(measured=np.bincount(step, minlength=len(steps.measured))),
-        variable=(np.cumsum(width) - width)[variable[order]] + level[order],
-        value=value[order],
+            code = column.copy()
+            code[rows] = level_of(name, column[rows], rows)
+            columns[-1:] = [np.where(np.isnan(column), np.nan, code == place) for place in range(len(levels[name]))]
+    width = np.array([len(levels[name]) if name in levels else 1 for name in events.variables])
+    variables, statics = names_of(events.variables, levels), names_of(events.statics, levels)
+    left_out = tuple(name for name, chosen in levels.items() if not chosen)
+    return replace(
+        events,
+        variables=variables,
+        statics=statics,
+        entry=offsets(np.bincount(step[measured], minlength=len(events.time))),
+        variable=((np.cumsum(width) - width)[events.variable[measured]] + level).astype(np.int32),
+        value=value,
+        static=np.stack(columns, 1) if columns else np.zeros((len(events), 0)),
+        settings=replace(
+            events.settings,
+            variables=variables,
+            statics=statics,
+            drop=(*events.settings.drop, *left_out),
+            levels={name: chosen for name, chosen in levels.items() if chosen},
+        ),
     )
-    return changed, levels
 
 
 def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: NDArray[np.int64]) -> tuple[str, ...]:

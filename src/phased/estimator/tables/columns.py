@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from phased.estimator.ragged import COARSE, too_coarse
 from phased.estimator.settings import EVERY, Layout, Settings, listed
 from phased.estimator.tables.cells import encode, is_text, read_texts
-from phased.estimator.tables.csv_file import Kinds
-from phased.estimator.tables.formats import KNOWN, MEMORY, Source, Table
+from phased.estimator.tables.formats import KNOWN, MEMORY, Kinds, Source, Table
 from phased.estimator.tables.times import Times, read_clock
 from phased.estimator.units import in_unit
 from phased.notice import warn
@@ -24,49 +23,25 @@ FILE = "(file)"  # the column of ids where every file is a sequence
 NUMBERED = {"", "Unnamed: 0", "__index_level_0__"}  # numbers of rows, as pandas and R write them beside the columns
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a long or of a wide table. `wide` has the variables. id is None if every file is a sequence."""
-
-    id: str | None
-    time: str
-    variable: str | None = None
-    value: str | None = None
-    wide: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    layout: Layout | None = None  # where the names of the columns say otherwise
-    selected: bool = False  # whether the columns of a wide table were named
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The role and the name of each column except the variables of a wide table."""
-        roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
-        return {role: name for role, name in roles.items() if name is not None}
-
-    def kinds(self, text: Collection[str] = ()) -> Kinds:
-        """Return the types for a CSV file with these columns. `text`: variables that were text in the table read before."""
-        values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
-        texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
-        return Kinds([*self.names.values(), *self.wide], list(values), texts, [self.id] if self.id else [])
-
-
-def find(role: str, given: str | None, before: Mapping[str, str], present: Sequence[str], where: str) -> str:
+def find(role: str, source: Source, given: str | None, before: Mapping[str, str]) -> str:
     """Return the column of a role: the given column, the column of the table read before, or a column with a known name."""
-    hint = " If it is the index of the frame, call reset_index() first." if where == MEMORY and len(present) <= 3 else ""
+    hint = ""
+    if source.name == MEMORY and len(source.columns) <= 3:
+        hint = " If it is the index of the frame, call reset_index() first."
     if given is not None:
-        check_present(role, given, present, where, hint)
+        check_present(role, given, source, hint)
         return given
-    for name in (*([before[role]] if role in before else []), *KNOWN[role]):
-        if name in present:
-            return name
-    known = " or ".join(map(repr, KNOWN[role]))
-    raise ValueError(f"{where} must have a column {known}, got {listed(present)}. Name another one ({role}: its name).{hint}")
+    for name in (before.get(role), *KNOWN[role]):
+        if name in source.columns:
+            return str(name)
+    known, present = " or ".join(map(repr, KNOWN[role])), listed(source.columns)
+    raise ValueError(f"{source.name} must have a column {known}, got {present}. Name another one ({role}: its name).{hint}")
 
 
-def check_present(role: str, name: str, present: Collection[str], where: str, hint: str = "") -> None:
+def check_present(role: str, name: str, source: Source, hint: str = "") -> None:
     """Raise a ValueError if a table does not have the column that was given for a role."""
-    if name not in present:
-        raise ValueError(f"{where} must have the column {name!r} ({role}), got {listed([*present])}.{hint}")
+    if name not in source.columns:
+        raise ValueError(f"{source.name} must have the column {name!r} ({role}), got {listed(source.columns)}.{hint}")
 
 
 def check_different(roles: Mapping[str, str | None]) -> None:
@@ -79,64 +54,61 @@ def check_different(roles: Mapping[str, str | None]) -> None:
             )
 
 
-def resolve(present: Sequence[str], where: str, asked: Settings, like: Settings, files_are_sequences: bool) -> Columns:
-    """The columns of a table.
+def resolve(source: Source, asked: Settings, like: Settings | None) -> tuple[Settings, tuple[str, ...], tuple[str, ...]]:
+    """Return the settings with the columns of a table, the variables of a wide table, and its columns that are left out.
 
     Args:
-        present: the names of its columns.
-        where: its name.
+        source: the table.
         asked: arguments of the call.
-        like: settings of the table read before.
-        files_are_sequences: whether the id of a row is the name of its file, if no column is given.
+        like: settings of the table read before, which complete the arguments.
     """
-    given, before = asked.columns, like.columns
-    unnamed = files_are_sequences and "id" not in given and before.get("id") not in present
-    id = None if unnamed else find("id", given.get("id"), before, present, where)
-    time = find("time", given.get("time"), before, present, where)
-    check_different({"id": id, "time": time})
-    usual = _usual(present, given, before)
+    how, like = (asked, Settings()) if like is None else (asked.completed(like), like)
+    given, before, drop = asked.columns, like.columns, {*how.drop}
+    unnamed = source.files_are_sequences and "id" not in given and before.get("id") not in source.columns
+    names = {role: find(role, source, given.get(role), before) for role in (["time"] if unnamed else ["id", "time"])}
+    check_different(names)
+    usual = _usual(source, given, before)
     layout = asked.layout or ("wide" if asked.selected else like.layout or usual)
-    forced = layout if layout != usual else None if asked.layout else like.layout
+    # A layout is remembered if the names of the columns say otherwise.
+    how = replace(how, layout=layout if layout != usual else None if asked.layout else like.layout)
     if layout == "long":
         if asked.selected:
             raise ValueError(f"variable must be one column in a long table, got {listed(asked.variables)}. Use layout='wide'.")
-        variable, value = (find(role, given.get(role), before, present, where) for role in ("variable", "value"))
-        check_different({"id": id, "time": time, "variable": variable, "value": value})
-        return Columns(id, time, variable, value, layout=forced, selected=like.selected)
+        names |= {role: find(role, source, given.get(role), before) for role in ("variable", "value")}
+        check_different(names)
+        return replace(how, columns=names, selected=like.selected), (), ()
     if given.keys() & {"variable", "value"}:
         raise ValueError(
             "a wide table has a column per variable: pass variable=[...] or nothing, "
             f"got variable={given.get('variable')!r}, value={given.get('value')!r}."
         )
-    columns = asked.variables if asked.selected else _others(present, where, {id, time, *asked.drop, *like.drop}, like)
-    there = {*present}
-    for name in columns:
-        check_different({"id": id, "time": time, "variable": name})
-        if name not in there:
-            check_present("variable", name, present, where)
-    if not columns:
+    columns = asked.variables if asked.selected else _others(source, {*names.values(), *drop}, like)
+    if lacking := {*columns} - ({*source.columns} - {*names.values()}):
+        name = next(name for name in columns if name in lacking)
+        check_different({**names, "variable": name})
+        check_present("variable", name, source)
+    wide = tuple(name for name in columns if name not in drop)
+    if not wide:
         which = f" of the variables {listed(like.inputs)}" if like.selected else " besides id and time"
-        raise ValueError(f"{where} must have a column{which}, got {listed(present)}.")
-    left_out = {*asked.drop, *like.drop}
-    dropped = tuple(name for name in present if name in left_out)
-    wide = tuple(name for name in columns if name not in left_out)
-    return Columns(id, time, wide=wide, dropped=dropped, layout=forced, selected=like.selected or asked.selected)
+        raise ValueError(f"{source.name} must have a column{which}, got {listed(source.columns)}.")
+    how = replace(how, columns=names, selected=like.selected or asked.selected)
+    return how, wide, tuple(name for name in source.columns if name in drop)
 
 
-def _others(present: Sequence[str], where: str, unused: set[str | None], like: Settings) -> tuple[str, ...]:
+def _others(source: Source, unused: set[str], like: Settings) -> tuple[str, ...]:
     """The variables of a wide table: the columns without another role, and without the numbers of the rows."""
     wanted = {*like.inputs}
-    if rows := {*present} & NUMBERED - unused - wanted:
-        warn(f"{rows.pop()!r} of {where} numbers the rows, and is left out. Give the column another name to use it.")
+    if rows := {*source.columns} & NUMBERED - unused - wanted:
+        warn(f"{rows.pop()!r} of {source.name} numbers the rows, and is left out. Give the column another name to use it.")
         unused |= NUMBERED
-    return tuple(name for name in present if name not in unused and (name in wanted or not like.selected))
+    return tuple(name for name in source.columns if name not in unused and (name in wanted or not like.selected))
 
 
-def _usual(present: Sequence[str], given: Mapping[str, str], before: Mapping[str, str]) -> Layout:
+def _usual(source: Source, given: Mapping[str, str], before: Mapping[str, str]) -> Layout:
     """The layout that the names of the columns say: long if there are columns of variables and values."""
     if given.keys() & {"variable", "value"}:
         return "long"
-    return "long" if all({before.get(role), *KNOWN[role]} & {*present} for role in ("variable", "value")) else "wide"
+    return "long" if all({before.get(role), *KNOWN[role]} & {*source.columns} for role in ("variable", "value")) else "wide"
 
 
 @dataclass(frozen=True)
@@ -144,26 +116,28 @@ class Opened:
     """A table in memory, with the sequence and the time of each row.
 
     Args:
-        columns: the role of its columns.
         table: its rows.
         how: settings with which it is read.
         like: settings of the table read before, or None.
+        wide: the variables of a wide table.
+        dropped: columns of a wide table that are left out.
         ids: in the order of their first appearance.
         sequence: the number of each row's id.
         times: of each row.
     """
 
-    columns: Columns
     table: Table
     how: Settings
     like: Settings | None
+    wide: tuple[str, ...]
+    dropped: tuple[str, ...]
     ids: NDArray[Any]
     sequence: NDArray[np.int64]
     times: Times
 
     def column(self, role: str) -> pl.Series:
         """The column of a role that this table has."""
-        return self.table.frame[self.columns.names[role]]
+        return self.table.frame[self.how.columns[role]]
 
     def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
         """Return the time of each row in the unit. For dates also return the date of the first used row of each sequence."""
@@ -221,23 +195,28 @@ class Opened:
         """The error about a row with a missing or infinite time."""
         cure = ", or name the variable as static if it is known from the start" if self.like is None else ""
         return ValueError(
-            f"each measurement must have a finite time, got {self.table.cell(self.columns.time, row)} at "
+            f"each measurement must have a finite time, got {self.table.cell(self.how.columns['time'], row)} at "
             f"{self.table.where(row, variable)}. Remove the row{cure}."
         )
 
 
-def open_table(source: Source, columns: Columns, how: Settings, like: Settings | None) -> Opened:
-    """The rows of a source with their ids and times."""
-    id = FILE if columns.id is None else columns.id
-    table = source.load(columns.kinds(() if like is None else like.levels), id, columns.time, columns.variable)
+def open_table(source: Source, asked: Settings, like: Settings | None) -> Opened:
+    """The rows of a source with their ids and times. `asked` and `like`: as for `resolve`."""
+    how, wide, dropped = resolve(source, asked, like)
+    names = {"id": FILE, **how.columns}
+    roles: Kinds = {"id": "id", "time": "any", "variable": "text", "value": "text" if how.levels else "number"}
+    kinds: Kinds = {name: "text" if name in how.levels else "number" for name in wide}
+    kinds = {**{name: roles[role] for role, name in how.columns.items()}, **kinds}
+    table = source.load(kinds, names["id"], names["time"], names.get("variable"))
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     ids, sequence = encode(table.ids())
     times = read_clock(table, how.unit, None if like is None else like.clock)
-    _check_rounding(table, columns.time, sequence)
+    _check_rounding(table, names["time"], sequence)
     if like is not None and times.unit != like.unit:
         raise ValueError(f"times must be in the unit {like.unit!r}, as in the table read before, got {times.unit!r}.")
-    return Opened(columns, table, how, like, ids, sequence, times)
+    how = replace(how, unit=times.unit, clock=times.clock, offset=times.offset)
+    return Opened(table, how, like, wide, dropped, ids, sequence, times)
 
 
 def _check_rounding(table: Table, name: str, sequence: NDArray[np.int64]) -> None:

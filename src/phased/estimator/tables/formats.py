@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
 import numbers
+import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from phased.check import as_float
-from phased.estimator.settings import listed
-from phased.estimator.tables.cells import id_series
-from phased.estimator.tables.csv_file import (
-    COMPRESSED,
-    Kinds,
-    as_numbers,
-    check_names,
-    csv_columns,
-    line_of,
-    read_csv,
-    refused,
-)
+from phased.clock import EXACT_FLOAT64
+from phased.estimator.settings import listed, repeated
+from phased.estimator.tables.cells import as_ids, empty, id_series
 from phased.estimator.units import ticks_of
 from phased.files import check_utf8, named
 
@@ -39,10 +32,18 @@ KNOWN = {
     "value": ("value", "numeric_value", "Value"),
 }
 MEMORY = "the table"  # the name of a table that is no file
+SAMPLE = 1000  # rows of a CSV file from which types are inferred
+BLANK = 10  # lines of a CSV file among which the header is looked for
+COMPRESSED = (".gz", ".xz", ".zst")
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
 FORMATS = (*TEXT, *PARQUET)
 PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four digits
+
+
+Kinds = Mapping[str, Literal["number", "text", "id", "key", "any"]]
+"""The columns to read, each as "number": float64 where all cells are numbers, "text", "id": integers or text and never fractions,
+"key": numbers, or text if one of them is written as a name, such as 007, or "any": the type of its first rows."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,13 @@ class Table:
 
     def ids(self) -> pl.Series:
         """Return the id of each row. Raises ValueError for a row without an id."""
-        column = self.frame[self.id]
-        absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
-        ids = column if absent.any() else id_series(column, self.row)
-        if ids.dtype == pl.String:
-            absent |= ids == ""
-        if absent.any():
-            row = self.row(int(absent.arg_max() or 0))
+        ids = self.frame[self.id]
+        none = empty(ids)
+        if not none.any():
+            ids = id_series(ids, self.row)
+            none = none | (ids == "" if ids.dtype == pl.String else False)
+        if none.any():
+            row = self.row(int(none.arg_max() or 0))
             raise ValueError(f"each row must have an id, and {row} has none in the column {self.id!r}.")
         return ids
 
@@ -111,35 +112,16 @@ class Source:
     def load(self, kinds: Kinds, id: str, time: str | None = None, variable: str | None = None) -> Table:
         """Read the columns that are used. If every file is a sequence, `id` is a new column with the name of the file."""
         if self.frame is not None:
-            return Table(self.frame.select(kinds.used), self.name, id, time, variable)
-        if is_parquet(self.files[0]):
-            parts = [_read_parquet(file, list(kinds.used)) for file in self.files]
-            files = zip(self.files, parts, strict=True)
-            parts = [part.with_columns(_as_ids(part[name], file) for name in kinds.ids) for file, part in files]
-            frame, lengths = _one_frame(self.files, parts), [len(part) for part in parts]
-        elif len(self.files) == 1:
-            frame = read_csv(self.files[0], kinds)
-            lengths = [len(frame)]
-        else:
-            frame, lengths = _read_files(self.files, kinds)
+            return Table(self.frame.select(list(kinds)), self.name, id, time, variable)
+        frame, lengths = (_parquet if is_parquet(self.files[0]) else _csv)(self.files, kinds)
         if id not in self.columns and len(frame):
-            frame, lengths = self._with_ids(frame, lengths, id)
+            names = as_ids(pl.Series(id, map(_stem, self.files)))
+            frame = frame.with_columns(names.gather(np.repeat(np.arange(len(names)), lengths)))
+            if 0 in lengths:  # a file without rows gets an empty row, and so an empty sequence
+                frame = names.to_frame().join(frame, on=id, how="left", maintain_order="left_right")
+                lengths = [max(length, 1) for length in lengths]
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
         return Table(frame, self.name, id, time, variable, self.files, tuple(starts))
-
-    def _with_ids(self, frame: pl.DataFrame, lengths: list[int], ids: str) -> tuple[pl.DataFrame, list[int]]:
-        """Return the rows with the name of the file as the id, and the number of rows of each file.
-
-        A file without rows gets an empty row, and so an empty sequence.
-        """
-        if 0 in lengths:
-            place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
-            rows = pl.Series(place).replace(-1, None)
-            frame, lengths = frame.select(pl.all().gather(rows)), [max(length, 1) for length in lengths]
-        names = [_stem(file) for file in self.files]
-        whole = all(name.isascii() and name.isdigit() and str(int(name)) == name and int(name) < 2**63 for name in names)
-        series = pl.Series(ids, names).cast(pl.Int64 if whole else pl.String)
-        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths))), lengths
 
 
 def open_source(source: Any) -> Source:
@@ -185,9 +167,8 @@ def _open_folder(folder: Path) -> Source:
                 f"'{file.name}' has others. Move files that are no measurements elsewhere."
             )
     sequences = not any(name in columns for name in KNOWN["id"])
-    twice = [name for name, count in Counter(map(_stem, files)).items() if count > 1]
-    if sequences and twice:
-        raise ValueError(f"each file of '{folder}' must have its own name, which is its id, got {twice[0]!r} twice. Rename one.")
+    for twice in repeated(map(_stem, files)) if sequences else ():
+        raise ValueError(f"each file of '{folder}' must have its own name, which is its id, got {twice!r} twice. Rename one.")
     return Source(columns, f"'{folder.name}'", files, files_are_sequences=sequences)
 
 
@@ -219,8 +200,11 @@ def _columns_of(path: Path) -> tuple[str, ...]:
     raise ValueError(f"the name of a table must end in {', '.join(FORMATS)}, got '{path.name}'. Convert or rename it.")
 
 
-def _read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
+def _csv(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
     """The rows of CSV files of the same columns, and the number of rows of each."""
+    if len(files) == 1:
+        frame = read_csv(files[0], kinds)
+        return frame, [len(frame)]
     headers = {_first_line(file) for file in files}
     if files[0].suffix.lower() not in COMPRESSED and len(headers) == 1 and b"" not in headers:
         # One pass over all files: polars takes longer to open thousands of small files than to read the rows.
@@ -233,36 +217,127 @@ def _read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list
             frame = read_csv(files[0], kinds, header + b"".join(bodies))
             if len(frame) == sum(lengths):  # no line break within quotes
                 return frame, lengths
-    parts = [read_csv(file, Kinds(kinds.used, texts=kinds.used)) for file in files]
-    return as_numbers(pl.concat(parts), kinds.ids, kinds.keys), [len(part) for part in parts]
+    parts = [read_csv(file, dict.fromkeys(kinds, "text")) for file in files]
+    return as_numbers(pl.concat(parts), kinds), [len(part) for part in parts]
 
 
-def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
-    with refused(path, "a Parquet file"):
-        return pl.read_parquet(path, columns=columns, glob=False)
+def _parquet(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
+    """The rows of Parquet files, and the number of rows of each. Numbers may be integers in one file, fractions in another."""
+    parts: list[pl.DataFrame] = []
+    for file in files:
+        with refused(file, "a Parquet file"):
+            part = pl.read_parquet(file, columns=list(kinds), glob=False)
+        ids = [part[name] for name, kind in kinds.items() if kind == "id" and not empty(part[name]).any()]
+        # Ids are converted here, so that other types in other files do not change them. A missing id is refused later.
+        parts.append(part.with_columns(id_series(column, f"row {{}} of '{file.name}'".format) for column in ids))
+    first, read = parts[0].schema, [*zip(files, parts, strict=True)]
+    others = [(name, *each) for name in first for each in read if each[1].schema[name] != first[name]]
+    for name, file, part in others:
+        try:
+            pl.concat([parts[0].select(name)[:0], part.select(name)[:0]], how="vertical_relaxed")
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(
+                f"the column {name!r} must be of one kind in all files, got {first[name]} in '{files[0].name}' and "
+                f"{part.schema[name]} in '{file.name}'. Write it again with one type."
+            ) from error
+    return pl.concat(parts, how="vertical_relaxed"), [len(part) for part in parts]
 
 
-def _as_ids(column: pl.Series, file: Path) -> pl.Series:
-    """Return ids as integers or text, so that other types in other files do not change them. A missing id is refused later."""
-    absent = column.is_null().any() or (column.dtype.is_float() and column.is_nan().any())
-    return column if absent else id_series(column, lambda row: f"row {row} of '{file.name}'")
+def content(path: Path) -> Path | bytes:
+    """Return the path, or the content of a file that polars does not decompress itself."""
+    return lzma.decompress(path.read_bytes()) if path.suffix.lower() == ".xz" else path
 
 
-def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """Join the rows of Parquet files. A column may have integers in one file and fractions in another."""
+def header(source: Path | bytes) -> tuple[str, list[str]]:
+    """The character between columns, which divides the first line into most, and the names in that line."""
+    lines = pl.read_lines(source, n_rows=BLANK, glob=False).to_series()
+    line = next((line for line in lines if line.strip()), "")
+    mark = max(",;\t", key=re.sub(r'"[^"]*"', "", line).count)
+    return mark, next(csv.reader([line], delimiter=mark), [])
+
+
+def csv_columns(path: Path) -> tuple[str, ...]:
+    """Return the names in the header of a file. Raises ValueError if a name occurs twice."""
+    with refused(path):
+        source = content(path)
+        mark, written = header(source)
+        names = tuple(pl.read_csv(source, n_rows=0, separator=mark, infer_schema=False, glob=False).columns)
+    check_names(map(str.strip, written), f"'{path.name}'")
+    return names
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise a ValueError if two columns have one name."""
+    for twice in repeated(names):
+        raise ValueError(f"each column of {where} must have its own name, got {twice!r} twice. Rename or remove one.")
+
+
+def line_of(path: Path, row: int) -> int:
+    """The line of a file in which a row begins. Blank lines before the header and line breaks within quotes count."""
+    source = content(path)
+    lines = pl.read_lines(source, glob=False).to_series()
+    begins = lines.str.count_matches('"').cum_sum().shift(1, fill_value=0) % 2 == 0
+    before = lines.str.strip_chars().str.len_bytes().gt(0).arg_max() or 0
+    return int(begins.slice(before).arg_true()[row + 1]) + before + 1
+
+
+def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFrame:
+    """Read columns of a file, or of the `joined` content of several files with the same header."""
+    with refused(path):
+        source = joined or content(path)
+        mark, _ = header(source)
+        sample = pl.scan_csv(source, separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
+        numeric = {name for name in kinds if sample[name].is_numeric()}
+        numbers = {name: kind for name, kind in kinds.items() if name in numeric or (kind == "id" and sample[name] == pl.Boolean)}
+        # All columns are read: otherwise polars accepts a row with too many cells, such as one with 36,6 for 36.6.
+        types: dict[str, Any] = dict.fromkeys(sample, pl.String)
+        types |= {name: pl.Float64 for name, kind in numbers.items() if kind == "number"}
+        types |= {name: sample[name] for name, kind in kinds.items() if kind == "any" or (kind == "key" and name not in numbers)}
+        options: dict[str, Any] = {"separator": mark, "glob": False}
+        try:
+            frame = pl.read_csv(source, schema_overrides=types, **options).select(list(kinds))
+        except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
+            frame = pl.read_csv(source, infer_schema=False, **options).select(list(kinds))
+    return as_numbers(frame, numbers)
+
+
+def as_numbers(frame: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:
+    """Convert columns of text that are numbers: ids to integers, keys to any numbers unless one is written as 007."""
+    convert = {"id": as_ids, "key": _as_number}
+    return frame.with_columns(convert[kind](frame[name]) for name, kind in kinds.items() if kind in convert)
+
+
+def _as_number(column: pl.Series) -> pl.Series:
+    if column.dtype != pl.String or column.null_count() == len(column):
+        return column
+    with_zero = column.filter(column.str.starts_with("0") | column.str.starts_with("-0"))
+    if with_zero.str.contains(r"^-?0\d").any():
+        return column
+    whole = column.cast(pl.Int64, strict=False)
+    if whole.null_count() == column.null_count():
+        return whole
+    bare = column.str.strip_chars()
+    if (bare != column).any():
+        return _as_number(bare)
+    made = column.cast(pl.Float64, strict=False)
+    rounded = column.filter(made.abs() >= EXACT_FLOAT64).str.contains(r"^[+-]?\d+$").any()  # a long number of digits is a name
+    return column if rounded or made.null_count() > column.null_count() else made
+
+
+@contextmanager
+def refused(path: Path, what: str = "a table of comma-separated values in UTF-8") -> Iterator[None]:
+    """Turn errors and panics of polars and errors of decompression into errors about a file."""
     try:
-        return pl.concat(parts, how="vertical_relaxed")
-    except pl.exceptions.PolarsError:
-        for name, dtype in parts[0].schema.items():
-            for file, part in zip(files[1:], parts[1:], strict=True):
-                try:
-                    pl.concat([parts[0].select(name)[:0], part.select(name)[:0]], how="vertical_relaxed")
-                except pl.exceptions.PolarsError as error:
-                    raise ValueError(
-                        f"the column {name!r} must be of one kind in all files, got {dtype} in '{files[0].name}' and "
-                        f"{part.schema[name]} in '{file.name}'. Write it again with one type."
-                    ) from error
+        yield
+    except pl.exceptions.NoDataError as error:
+        raise ValueError(f"'{path.name}' must have a line with the names of its columns, and is empty.") from error
+    except (PermissionError, FileNotFoundError, IsADirectoryError):
         raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, lzma.LZMAError, OSError) as error:
+        first = str(error).partition("\n")[0]
+        if isinstance(error, pl.exceptions.PanicException):
+            first += ". A column may have an unknown time zone, or dates beyond all years"
+        raise ValueError(f"'{path.name}' must be {what}, got: {first}. Write the file again.") from error
 
 
 def _from_frame(source: Any) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from phased.estimator.settings import listed
-from phased.estimator.tables.cells import filled, id_series, numbers_of
+from phased.estimator.tables.cells import empty, filled, id_series, numbers_of
 from phased.estimator.tables.columns import check_different, check_present, find
-from phased.estimator.tables.csv_file import Kinds
-from phased.estimator.tables.formats import Table, open_source
+from phased.estimator.tables.formats import Kinds, Source, Table, open_source
 from phased.estimator.tables.rows import starts
 from phased.estimator.tables.times import read_clock
 from phased.estimator.units import in_unit
@@ -38,22 +36,19 @@ def read_labels(
         partial: leave out sequences without a target and targets without a sequence, instead of raising.
     """
     opened = open_source(source)
-    there, before = set(opened.columns), events.settings.labels
-    key = find("id", id, {**events.settings.columns, **before}, opened.columns, opened.name)
-    if time is None and not partial and before.get("time") in there:
-        time = before["time"]
-    name = _target(
-        opened.columns, opened.name, target or (before.get("target") if before.get("target") in there else None), key, time
-    )
+    before = {role: name for role, name in events.settings.labels.items() if name in opened.columns}
+    key = find("id", opened, id, {**events.settings.columns, **before})
+    time = before.get("time") if time is None and not partial else time
+    name = _target(opened, target or before.get("target"), key, time)
     if name in events.settings.in_table((*events.variables, *events.statics)):
         raise ValueError(
             f"the target must not be among the inputs, got {name!r}. Leave it out of them when they are read (drop: {name!r})."
         )
     if time is not None:
-        check_present("time", time, opened.columns, opened.name)
+        check_present("time", time, opened)
     check_different({"id": key, "time": time, "target": name})
-    others = [name, *([time] if time else [])]
-    rows = opened.load(Kinds([key, *others], ids=[key], keys=others), key, time)
+    kinds: Kinds = {key: "id", name: "key", **({time: "key"} if time else {})}
+    rows = opened.load(kinds, key, time)
     sequence = _sequence_of(events, rows.ids())
     column = _without_blanks(rows.frame[name])
     present = _present(column)
@@ -75,13 +70,14 @@ def read_labels(
     return place, _array(targets)
 
 
-def _target(columns: Sequence[str], where: str, target: str | None, *others: str | None) -> str:
+def _target(source: Source, target: str | None, *others: str | None) -> str:
     """The column of targets."""
-    left = [name for name in columns if name not in others]
+    left = [name for name in source.columns if name not in others]
     if target is None and len(left) != 1 and "target" not in left:
-        raise ValueError(f"target must name the column of targets in {where}, one of {listed(left)}. Name it (target: its name).")
+        among = f"in {source.name}, one of {listed(left)}"
+        raise ValueError(f"target must name the column of targets {among}. Name it (target: its name).")
     name = target if target is not None else "target" if "target" in left else left[0]
-    check_present("target", name, columns, where)
+    check_present("target", name, source)
     return name
 
 
@@ -104,9 +100,7 @@ def _at_every_step(place: NDArray[np.int64], targets: pl.Series, steps: int, whe
 
 def _present(column: pl.Series) -> NDArray[np.bool_]:
     """Return whether each target is known."""
-    if column.dtype == pl.String:
-        return filled(column).is_not_null().to_numpy()
-    return (column.is_not_null() & (column.is_not_nan().fill_null(False) if column.dtype.is_float() else True)).to_numpy()
+    return (~empty(filled(column) if column.dtype == pl.String else column)).to_numpy()
 
 
 def _without_blanks(column: pl.Series) -> pl.Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,11 @@ from numpy.typing import NDArray
 from phased.estimator.events import Events
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
-from phased.estimator.tables.cells import read_values, with_levels
-from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
+from phased.estimator.tables.cells import empty, read_values, with_levels
+from phased.estimator.tables.columns import MEDS, Opened, open_table
 from phased.estimator.tables.formats import open_source
 from phased.estimator.tables.rows import (
     Measurements,
-    Sequences,
     Steps,
     at_first_time,
     constant,
@@ -37,40 +37,30 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Eve
         asked: arguments of the call.
         like: settings of the table read before, which complete the arguments.
     """
-    how = asked if like is None else asked.completed(like)
-    found = open_source(source)
-    columns = resolve(found.columns, found.name, asked, like or Settings(), found.files_are_sequences)
-    opened = open_table(found, columns, how, like)
-    cells = (read_wide if columns.wide else read_long)(opened)
-    made, levels = with_levels(_sequences(opened, cells), cells.texts, None if like is None else like.levels)
+    opened = open_table(open_source(source), asked, like)
+    how = opened.how
+    cells = (read_wide if opened.wide else read_long)(opened)
+    variables, found = (tuple(compress(cells.names, which)) for which in (~cells.static, cells.static))
+    statics = found if how.statics is None else how.statics
+    static, steps = _static(opened, cells, statics), _with_bare_steps(opened, cells)
     events = Events(
         ids=opened.ids,
-        variables=made.variables,
-        statics=made.statics,
-        unit=opened.times.unit,
-        offset=offsets(np.bincount(made.steps.sequence, minlength=len(opened.ids))),
-        time=made.steps.time,
-        entry=offsets(made.steps.measured),
-        variable=made.variable.astype(np.int32, copy=False),
-        value=made.value,
-        static=made.static,
+        variables=variables,
+        statics=statics,
+        unit=how.unit,
+        offset=offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
+        time=steps.time,
+        entry=offsets(steps.measured),
+        variable=cells.variable.astype(np.int32, copy=False),
+        value=cells.value,
+        static=static,
         origin=cells.origin,
-        settings=replace(
-            how,
-            unit=opened.times.unit,
-            clock=opened.times.clock,
-            offset=opened.times.offset,
-            variables=made.variables,
-            statics=made.statics,
-            columns=columns.names,
-            drop=(*how.drop, *(name for name, level in levels.items() if not level)),
-            layout=columns.layout,
-            selected=columns.selected,
-            levels={name: level for name, level in levels.items() if level},
-        ),
+        settings=replace(how, variables=variables, statics=statics),
         counts={name: count for name, count in cells.counts.items() if count},
     )
-    return events, opened.column("time").gather(pl.Series(made.steps.row).replace(-1, None))
+    if cells.texts or how.levels:
+        events = with_levels(events, cells.texts, how.levels)
+    return events, opened.column("time").gather(pl.Series(steps.row).replace(-1, None))
 
 
 class Cells(NamedTuple):
@@ -140,8 +130,8 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
     present = distinct.sort().to_list()
     opened.check_names(present)
     # A variable without any value, such as a code of MEDS for an event, is left out.
-    empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
-    measured = {*column.filter(~empty).unique().drop_nulls()} if empty.any() else {*present}
+    lacking = empty(value)
+    measured = {*column.filter(~lacking).unique().drop_nulls()} if lacking.any() else {*present}
     measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
     names = opened.names([name for name in present if name in measured], lambda name: int((column == name).arg_max() or 0))
     left_out = sorted({*present} - {*names})
@@ -182,7 +172,7 @@ def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], 
     never = np.zeros(len(names), np.bool_)
     lacking = kept & ~opened.times.known
     if lacking.any():
-        if opened.columns.names == MEDS and opened.how.statics is None:
+        if opened.how.columns == MEDS and opened.how.statics is None:
             number = np.bincount(code[kept], minlength=len(names))
             never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
         bad = np.flatnonzero(lacking & ~(never | is_in(names, opened.how.statics or ()))[code])
@@ -234,8 +224,8 @@ def read_wide(opened: Opened) -> Cells:
 def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
     """Return the variables, values (rows, variables), NaN in empty cells, texts of text variables, number of sentinels."""
     frame, how = opened.table.frame, opened.how
-    opened.check_names([*opened.columns.wide, *opened.columns.dropped])
-    names = opened.names(opened.columns.wide)
+    opened.check_names([*opened.wide, *opened.dropped])
+    names = opened.names(opened.wide)
     columns = dict(zip(frame.columns, frame.get_columns(), strict=True))
     matrix = np.full((len(frame), len(names)), np.nan)
     texts, sentinels = {}, 0
@@ -287,11 +277,9 @@ def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
     return np.array([name in among for name in names], np.bool_)
 
 
-def _sequences(opened: Opened, cells: Cells) -> Sequences:
-    """The steps of all sequences, and the values that are known once per sequence."""
-    names, static = cells.names, cells.static
-    found = [name for name, is_static in zip(names, static, strict=True) if is_static]
-    statics = found if opened.how.statics is None else list(opened.how.statics)
+def _static(opened: Opened, cells: Cells, statics: Sequence[str]) -> NDArray[np.float64]:
+    """The values that are known once per sequence, (sequences, statics), NaN where unknown."""
+    names = cells.names
     place = {name: number for number, name in enumerate(statics)}
     places = np.array([place.get(name, 0) for name in names], np.int64)
     text = is_in(names, cells.texts)
@@ -304,14 +292,7 @@ def _sequences(opened: Opened, cells: Cells) -> Sequences:
             f"a static variable must have one value per sequence, got {several} at {opened.table.where(where, name)}. "
             f"Merge its values (merge: 'first', or another rule){cure}."
         )
-    return Sequences(
-        variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
-        statics=tuple(statics),
-        static=matrix,
-        steps=_with_bare_steps(opened, cells),
-        variable=cells.variable,
-        value=cells.value,
-    )
+    return matrix
 
 
 def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
@@ -319,13 +300,11 @@ def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
     without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
     if not without.any():
         return cells.steps
-    place = np.flatnonzero(without[opened.sequence] & opened.times.known)
-    place = place[np.lexsort((cells.time[place], opened.sequence[place]))]
-    place = place[starts(opened.sequence[place])]
-    without[opened.sequence[place]] = False
-    timeless = np.flatnonzero(without)
-    sequence, row = np.concatenate([opened.sequence[place], timeless]), np.append(place, np.full(len(timeless), -1))
-    bare = Steps(sequence, np.append(cells.time[place], np.zeros(len(timeless))), row, np.zeros_like(row))
+    time, known = np.where(opened.times.known, cells.time, np.inf), opened.times.known
+    row = np.flatnonzero(without[opened.sequence])
+    row = row[np.lexsort((time[row], opened.sequence[row]))]
+    row = row[starts(opened.sequence[row])]
+    bare = Steps(opened.sequence[row], np.where(known[row], time[row], 0.0), np.where(known[row], row, -1), np.zeros_like(row))
     steps = [np.concatenate(pair) for pair in zip(cells.steps, bare, strict=True)]
     order = np.argsort(steps[0], kind="stable")
     return Steps(*(each[order] for each in steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,27 +51,6 @@ class Steps(NamedTuple):
     measured: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Sequences:
-    """Sequences of a table.
-
-    Args:
-        variables: names of variables measured over time.
-        statics: names of variables known once per sequence.
-        static: (n, statics), NaN where unknown.
-        steps: of all sequences.
-        variable: of each measurement, increasing within a step.
-        value: of each measurement.
-    """
-
-    variables: tuple[str, ...]
-    statics: tuple[str, ...]
-    static: NDArray[np.float64]
-    steps: Steps
-    variable: NDArray[Any]
-    value: NDArray[np.float64]
-
-
 def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether a row is the first of a run of rows with equal keys."""
     first = np.ones(len(keys[0]), np.bool_)
@@ -78,65 +58,27 @@ def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     return first
 
 
-def is_sorted(*keys: NDArray[Any]) -> bool:
-    """Whether rows are in the order of the first key, then the second, and so on."""
-    tied = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
-    for key in keys:
-        if (tied & (key[1:] < key[:-1])).any():
-            return False
-        tied &= key[1:] == key[:-1]
-    return True
-
-
 def ordered(rows: Measurements) -> Measurements:
-    """Rows sorted by sequence, time, variable and row."""
-    if is_sorted(rows.sequence, rows.time, rows.variable, rows.row):
-        return rows
-    made = _packed_order(rows)
-    return rows[np.lexsort((rows.row, rows.variable, rows.time, rows.sequence))] if made is None else made
-
-
-def _packed_order(rows: Measurements) -> Measurements | None:
-    """Rows sorted by sequence, time, variable and row, by one integer that packs the first three into 64 bits.
-
-    Sorting one integer is several times faster than sorting by three keys. None if too few bits are left for the time: times that
-    differ by less than about 2**-40 of their range may be out of order then.
-    """
-    for_sequence, for_variable = int(rows.sequence.max()).bit_length(), int(rows.variable.max()).bit_length()
-    for_time = min(63 - for_sequence - for_variable, 52)
-    start, end = float(rows.time.min()), float(rows.time.max())
-    if for_time < 16 or not np.isfinite(end - start):
-        return None
-    share = rows.time - start
-    share *= (2**for_time - 1) / (end - start or 1.0)
-    key = share.astype(np.int64)
-    del share
-    key |= rows.sequence << for_time
-    key <<= for_variable
-    key |= rows.variable
-    place = pl.Series(key).arg_sort().to_numpy().astype(np.int64)
-    key = key[place]
-    row = place if np.array_equal(rows.row, np.arange(len(rows))) else rows.row[place]
-    variable = key & ((1 << for_variable) - 1)
-    key >>= for_variable + for_time
-    made = Measurements(key, rows.time[place], variable, rows.value[place], row)
-    if not is_sorted(made.sequence, made.time, made.variable):
-        return None
-    run = np.cumsum(starts(made.sequence, made.time, made.variable))
-    return made if is_sorted(run, made.row) else made[np.lexsort((made.row, run))]
+    """Rows sorted by sequence, time and variable. Rows that are equal in all three keep their order."""
+    keys = rows.sequence, pl.Series(rows.time).rank("dense").to_numpy().astype(np.int64), rows.variable
+    sizes = [int(key.max(initial=0)) + 1 for key in keys]
+    if math.prod(sizes) >= 2**63:
+        return rows[np.lexsort(keys[::-1])]
+    key = pl.DataFrame({"key": np.ravel_multi_index(keys, sizes)})  # one integer is sorted several times faster than three keys
+    return rows[key.select(pl.arg_sort_by("key", maintain_order=True)).to_series().to_numpy()]
 
 
 def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
     """Return one row for each run of rows.
 
     Args:
-        rows: sorted, so that the rows of a run follow each other.
+        rows: sorted, so that the rows of a run follow each other in the order of their times, and of the table.
         first: whether a row begins a run.
         how: the value of a run of several.
         text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
 
     Returns:
-        A row for each run. `row` is the number of the first row of the run in the table.
+        The first row of each run, with the value of the run.
     """
     if first.all():
         return rows
@@ -144,26 +86,22 @@ def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArr
     length = np.diff(begin, append=len(rows))
     run = np.repeat(np.arange(len(begin)), length)
     several = length[run] > 1  # the others stay as they are
-    part = rows[several]
-    run = run[several]
-    in_order = part[np.lexsort((part.row, part.time, run))]
+    part, run = rows[several], run[several]
     cut = np.flatnonzero(starts(run))
     end = np.append(cut[1:], len(run)) - 1
     by_value = part.value[np.lexsort((part.value, run))]  # the order of rows does not change the last bit of a sum
     total = np.add.reduceat(by_value, cut)
     chosen = {
-        "first": in_order.value[cut],
-        "last": in_order.value[end],
+        "first": part.value[cut],
+        "last": part.value[end],
         "min": by_value[cut],
         "max": by_value[end],
         "sum": total,
         "mean": total / (end - cut + 1),
     }
-    value = rows.value[begin].copy()
-    value[length > 1] = np.where(text[part.variable[cut]], chosen["first" if how == "first" else "last"], chosen[how])
-    row = rows.row[begin].copy()
-    row[length > 1] = in_order.row[cut]
-    return Measurements(rows.sequence[begin], rows.time[begin], rows.variable[begin], value, row)
+    made = rows[begin]
+    made.value[length > 1] = np.where(text[part.variable[cut]], chosen["first" if how == "first" else "last"], chosen[how])
+    return made
 
 
 def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
@@ -225,7 +163,7 @@ def one_per_sequence(
     values = np.where(low > high, np.nan, low)
     several = low < high  # the same value again is no contradiction
     rows = rows[several[cell]]
-    rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
+    rows = rows[np.lexsort((rows.row, rows.time, rows.variable, rows.sequence))]
     if how is not None and len(rows):
         rows = merged(rows, starts(rows.sequence, rows.variable), how, text)
         values[rows.sequence * shape[1] + places[rows.variable]] = rows.value

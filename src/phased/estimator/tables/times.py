@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from phased.clock import EXACT_FLOAT64
 from phased.estimator.ragged import INEXACT, ROUND
 from phased.estimator.settings import Clock
-from phased.estimator.tables.cells import filled
+from phased.estimator.tables.cells import filled, numbers_of
 from phased.estimator.tables.formats import Table
 from phased.estimator.units import in_unit, ticks_of
 
@@ -125,34 +124,27 @@ def _from_text(column: pl.Series, unit: str) -> Times:
     if 2 * len(distinct) > len(column):
         return _from_cells(column, unit)
     try:  # most times occur in several rows
-        times = _from_cells(distinct, unit)
+        times = _from_cells(distinct.extend_constant(None, 1), unit)
     except Unreadable as error:
         raise Unreadable(int((column == distinct[error.row]).arg_max() or 0), error.why) from error
-    place = column.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).fill_null(len(distinct)).to_numpy()
-    return Times(
-        np.append(times.ticks, times.ticks.dtype.type(0))[place],
-        np.append(times.known, False)[place],
-        times.clock,
-        times.unit,
-        times.offset,
-    )
+    place = numbers_of(column, distinct)  # -1, the place of the null, for an empty cell
+    return replace(times, ticks=times.ticks[place], known=times.known[place])
 
 
 def _from_cells(column: pl.Series, unit: str) -> Times:
     text = filled(column)
-    readers: dict[str, Callable[[pl.Series], pl.Series]] = {"number": _number, "clock time": _clock, "date": _date}
-    first = text.drop_nulls()[:1]
-    kind = next((kind for kind, reader in readers.items() if reader(first).null_count() == 0), "number")
-    made = readers[kind](text)
+    first, readers = text.drop_nulls()[:1], (_number, _clock, _date)
+    reader = next((reader for reader in readers if reader(first).null_count() == 0), _number)
+    made = reader(text)
     unread = np.flatnonzero((made.is_null() & text.is_not_null()).to_numpy())
     if len(unread):
         row = int(unread[0])
-        if all(reader(text[row : row + 1]).null_count() for reader in readers.values()):
+        if all(reader(text[row : row + 1]).null_count() for reader in readers):
             raise Unreadable(row, f"a time must be a number, hh:mm or a date such as 2024-03-01 14:30, got {column[row]!r}.")
         raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {first[0]!r}.")
-    if kind == "number":
+    if reader is _number:
         return _numbers(made, unit)
-    if kind == "date":
+    if reader is _date:
         offset = _check_offsets(column, text)
         fine = text.str.contains(TOO_FINE).fill_null(False)
         if fine.any():

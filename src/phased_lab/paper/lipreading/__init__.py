@@ -47,11 +47,6 @@ def clock(record: Record) -> Clock:
     return Clock(np.arange(0.0, DURATION, step), "ms", f"a clip of three seconds, a step every {step:g} ms")
 
 
-def merged(record: Record) -> slice:
-    """The units of the merged layers; those of the sensors are open at every sample."""
-    return slice(sum(record.settings["units"][:2]), None)
-
-
 # Settings as far as the paper says. It gives neither the learning rate, the number of epochs nor the open ratio. These are Adam's
 # usual rate, and the ratio of the paper's other networks.
 BASE = Run("lipreading", "high", "paper", Sentences(), LipNetwork(), Training(epochs=100, batch=64))
@@ -142,7 +137,8 @@ LIPREADING = Experiment(
     prepare=prepare,
     pack=reader_of,
     clock=clock,
-    units=merged,
+    # The units of the merged layers: those of the sensors are open at every sample.
+    units=lambda record: slice(sum(record.settings["units"][:2]), None),
 )
 
 

@@ -60,7 +60,7 @@ class LipNetwork(Network):
         """The network for a task's words."""
         video, audio, *merged = self.units
         fusion = Fusion(
-            {"video": self.sensor(FEATURES, video), "audio": self.sensor(SOUND, audio)},
+            {"video": self.layer(FEATURES, video, **open_at_samples()), "audio": self.layer(SOUND, audio, **open_at_samples())},
             self.merged(video + audio, *merged),
             {"video": convolutions(self.normalised)} if self.model == "phased" else {},
             dropout=self.dropout,
@@ -70,38 +70,29 @@ class LipNetwork(Network):
             return (WordsNormalised if self.layers_normalised else Words)(fusion, task.classes, self.dropout)
         return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
 
-    def sensor(self, features: int, units: int) -> nn.Module:
-        """The layer of a sensor."""
+    def layer(self, features: int, units: int, **gate: Any) -> PhasedLSTM | NormalisedInput | Baseline:
+        """A recurrent layer of the model. The baselines have no gate."""
         if self.model != "phased":
-            return self.baseline(features, units)
-        layer = PhasedLSTM(features, units, **open_at_samples())
+            return Baseline(features, units, self.normalise if self.model == "bn-lstm" else None, time_unit=SECOND)
+        layer = PhasedLSTM(features, units, **gate)
         return NormalisedInput(layer) if self.layers_normalised else layer
 
     def merged(self, features: int, first: int, second: int) -> nn.Module:
         """Merged-1 and Merged-2."""
-        if self.model != "phased":
-            return Two(self.baseline(features, first), self.baseline(first, second), self.dropout)
-        if first != second:
-            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
         gate: dict[str, Any] = {"ratio_on": self.ratio_on, "learn_ratio_on": self.learn_ratio_on, "leak": self.leak}
         periods = [Uniform(*span) for span in self.periods]
-        if not self.layers_normalised:
-            return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
-        lower, upper = (
-            NormalisedInput(PhasedLSTM(size, units, period=period, **gate))
-            for size, units, period in zip((features, first), (first, second), periods, strict=True)
-        )
-        return Two(lower, upper, self.dropout)
-
-    def baseline(self, features: int, units: int) -> Baseline:
-        """An LSTM or a BN-LSTM."""
-        return Baseline(features, units, self.normalise if self.model == "bn-lstm" else None, time_unit=SECOND)
+        if self.model != "phased" or self.layers_normalised:
+            lower = self.layer(features, first, period=periods[0], **gate)
+            return Two(lower, self.layer(first, second, period=periods[1], **gate), self.dropout)
+        if first != second:
+            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
+        return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
 
 
 class Two(nn.Module):
     """Two layers, one above the other, with the signature of one."""
 
-    def __init__(self, lower: Baseline | NormalisedInput, upper: Baseline | NormalisedInput, dropout: float) -> None:
+    def __init__(self, lower: Any, upper: Any, dropout: float) -> None:
         super().__init__()
         self.lower, self.upper, self.dropout = lower, upper, nn.Dropout(dropout)
         self.hidden_size = upper.hidden_size

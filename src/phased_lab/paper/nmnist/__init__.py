@@ -13,8 +13,7 @@ from phased_lab.paper.nmnist import data
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.pack import classifier_of
 from phased_lab.paper.nmnist.task import Digits
-from phased_lab.runs.descriptor import BN_LSTM, PHASED, Clock, Experiment, Kind, Option, Printed, Row, Words, random_clock
-from phased_lab.runs.record import Record
+from phased_lab.runs.descriptor import BN_LSTM, PHASED, Experiment, Kind, Option, Printed, Row, Words, random_clock
 from phased_lab.runs.run import Run
 
 TRAINED = ("simulated", "real", "both")
@@ -53,11 +52,6 @@ def on_real(heading: str, condition: str, study: str = "") -> list[Row]:
     """The rows of the tests on real recordings."""
     names = {keep: f"real, rho {keep:g}" for keep in (1.0, 0.75, 0.4)}
     return [Row(f"test recordings, rho {keep}", heading, 0, name, "metric", study, condition) for keep, name in names.items()]
-
-
-def clock(record: Record) -> Clock:
-    """Random times over the duration of a recording."""
-    return random_clock(DURATION, EVENTS, "ms")
 
 
 # The settings of Table 1. The paper gives neither the learning rate nor the number of epochs. 60,000 recordings are few: networks
@@ -138,7 +132,7 @@ NMNIST = Experiment(
     charts=("learning", "updates", "gates"),
     updates_of=("nmnist", "nmnist-ratios"),
     pack=classifier_of,
-    clock=clock,
+    clock=lambda record: random_clock(DURATION, EVENTS, "ms"),
 )
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import jinja2
 import vl_convert
 
 from phased.files import printable
 from phased.pictures.save import save_text
 from phased_lab.report import charts, findings, tables
-from phased_lab.report.html import filled
 from phased_lab.report.looks import counted, machines_note
 from phased_lab.report.seeds import Group, groups, main
 from phased_lab.report.seeds import sections as comparable
-from phased_lab.report.theme import Figure, save, version
+from phased_lab.report.theme import VERSION, Figure, save
 from phased_lab.runs.record import Record
 from phased_lab.table import Table
 
@@ -37,6 +37,11 @@ class Section(NamedTuple):
     text: Sequence[str] = ()
     apart: str = ""  # what distinguishes it from other sections of the same title
 
+    @property
+    def figures(self) -> list[Figure]:
+        """Its charts."""
+        return [part for part in self.parts if isinstance(part, Figure)]
+
 
 def save_report(
     records: Sequence[Record], skipped: Sequence[str], results: Path, out: Path, benchmarks: Sequence[Figure] = ()
@@ -45,7 +50,7 @@ def save_report(
     shown = sections(records, benchmarks)
     files = [save_text(render(shown, records, skipped, printable(results.as_posix())), out, NAME)]
     for section in shown:
-        for part in figures(section):
+        for part in section.figures:
             name = part.name if section.id == SPEED else f"{section.id}-{part.name}"
             files += save(part.chart, out, name, f"{section.title}: {part.title[0].lower()}{part.title[1:]}", part.note)
     return files
@@ -80,7 +85,7 @@ def of_results(section: Sequence[Group]) -> Section:
 def render(shown: Sequence[Section], records: Sequence[Record], skipped: Sequence[str] = (), folder: str = "results") -> str:
     """Return the page of these sections. Its commands name `folder` for their output."""
     found = groups(records)
-    specs = {f"{section.id}-{part.name}": part.chart.to_dict() for section in shown for part in figures(section)}
+    specs = {f"{section.id}-{part.name}": part.chart.to_dict() for section in shown for part in section.figures}
     return filled(
         "page.html.j2",
         citation=CITATION,
@@ -97,9 +102,13 @@ def render(shown: Sequence[Section], records: Sequence[Record], skipped: Sequenc
     )
 
 
-def figures(section: Section) -> Iterable[Figure]:
-    """The charts of a section."""
-    return (part for part in section.parts if isinstance(part, Figure))
+def filled(template: str, **values: object) -> str:
+    """Return a page: the template with its values."""
+    templates = jinja2.PackageLoader("phased_lab.report")
+    environment = jinja2.Environment(
+        loader=templates, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(values)
 
 
 def summary(records: Sequence[Record]) -> str:
@@ -114,6 +123,6 @@ def summary(records: Sequence[Record]) -> str:
 @cache
 def library() -> str:
     """Vega, Vega-Lite and Vega-Embed in the version of Altair's charts, as one script that cannot end its element early."""
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version())
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VERSION)
     # These sequences occur only in strings, where the escapes are equivalent.
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
