@@ -78,15 +78,15 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
     _targets: ClassVar[type[Target]]
     class_weight = None  # a parameter of the classifier alone
 
-    units: int = 32
+    units: int = 64
     updates: float | None = None
-    cell: str = "phased_lstm"
+    cell: str = "phased_gru"
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
-    dropout: float = 0.5
+    dropout: float = 0.2
     batch_size: int | None = None
-    epochs: int = 100
-    patience: int = 5
+    epochs: int = 25
+    patience: int = 8
     validation: float = 0.1
     refit: bool | np.bool_ = True
     device: str = "auto"
@@ -252,7 +252,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         static = self.scaling_.static_inputs(events.static)
         since = elapsed(events, self.scaling_)
         checks.check_reach(events, since, self.scaling_)
-        made = Inputs(np.array(self.scaling_.numbers, bool), self.scaling_.span_in_gaps)
+        made = Inputs(self.scaling_.numbers, self.scaling_.span_in_gaps)
         rows = made.batch(events, self.scaling_, since, extra=static.shape[1])
         rows[:, made.width :] = static.repeat(events.lengths, 0)
         y, counts = torch.from_numpy(encoded.y), encoded.counts

@@ -9,6 +9,8 @@ data: values are scaled, and times count in median gaps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,25 +39,27 @@ class Inputs:
         core: the same in the compiled core, or None.
     """
 
-    def __init__(self, numbers: NDArray[np.bool_], span: float) -> None:
+    def __init__(self, numbers: Sequence[bool], span: float) -> None:
         self.own, self.variables, self.span = np.flatnonzero(numbers), len(numbers), span
         self.width = width(len(numbers), len(self.own))
         place = np.where(numbers, np.cumsum(numbers) - 1, -1)
         settings = [span, SPREAD, MOST, SOON]
         self.core = None if core is None else core.Inputs(len(numbers), len(self.own), place.tolist(), settings)
 
-    def start(self, sequences: int) -> tuple[NDArray[np.float32], dict[str, Array]]:
-        """Rows before the first step, (sequences, width), and what is known of the measurements so far, by name."""
-        sizes = {"since": self.variables, "count": self.variables, "mean": len(self.own), "square": len(self.own)}
-        rows = np.zeros((sequences, self.width), np.float32)
-        return rows, {name: np.zeros((sequences, size)) for name, size in sizes.items()}
+    def kept(self) -> dict[str, int]:
+        """The sizes of the state of a sequence beside its last row, by name.
+
+        "since": time of the last measurement of each variable, in median gaps. "count": its measurements. "mean", "square": of each
+        number the mean of its measurements, and the sum of their squared deviations from it.
+        """
+        return {"since": self.variables, "count": self.variables, "mean": len(self.own), "square": len(self.own)}
 
     def step(self, x: NDArray[np.float32], state: dict[str, Array], now: Array, after: Array, values: NDArray[np.float32]) -> None:
         """Take the next step of some sequences, in place.
 
         Args:
             x: rows of the step before.
-            state: see `start`.
+            state: see `kept`; each of shape (sequences, size).
             now: times since the first step, in median gaps, (sequences,).
             after: times since the step before.
             values: scaled values, NaN where not measured, (sequences, variables).
@@ -96,7 +100,8 @@ class Inputs:
             self.core.batch(len(events), made.shape[1], *(array.ctypes.data for array in arrays))
             return made
         order = np.argsort(-events.lengths, kind="stable")
-        x, state = self.start(len(events))
+        x = np.zeros((len(events), self.width), np.float32)
+        state = {name: np.zeros((len(events), size)) for name, size in self.kept().items()}
         for step in range(int(events.lengths.max(initial=0))):
             at = events.offset[order[: int((events.lengths > step).sum())]] + step  # the longest sequences come first
             first, last = events.entry[at], events.entry[at + 1]

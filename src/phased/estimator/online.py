@@ -10,7 +10,7 @@ import numpy as np
 from phased.estimator.checks import beyond
 from phased.estimator.online_model import OnlineModel, by_name
 from phased.estimator.scaling import LARGEST
-from phased.stream import MARK, OneSequence
+from phased.stream import OneSequence
 
 NUMBERS = frozenset((float, int, np.float64, np.int64))
 """Types of a value that need no conversion."""
@@ -95,9 +95,11 @@ class Online(OneSequence):
                 continue
             if type(value) is not float and type(value) not in NUMBERS:
                 value = model.number(name, value)
-            number, center, factor, low, high, marks = column
+            number, center, factor, low, high, slope, marks = column
             if marks and value in marks:
                 continue
+            if slope:
+                value -= slope * time
             if not low <= value <= high:
                 if not -LARGEST <= value <= LARGEST:
                     raise beyond(name, value, f"at time {time}")
@@ -122,9 +124,4 @@ class Online(OneSequence):
             >>> sequence.push(0.5, {"x0": 3.0}) == first
             True
         """
-        self._now = self._model.start(self._model.part(self._now, "x")[self._model.sizes.features :])
-
-    def _restored(self, state: bytes) -> Any:
-        """The state that was dumped, also in the form without a digest, a safetensors file, that earlier code wrote."""
-        is_earlier = type(state) is bytes and not state.startswith(MARK)
-        return self._model.unpack_safetensors(state) if is_earlier else super()._restored(state)
+        self._now = self._model.start(self._x)

@@ -11,26 +11,27 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from torch import nn
 
 from phased import check
 from phased.clock import EXACT_FLOAT64
 from phased.estimator import checks
 from phased.estimator.checks import Columns
+from phased.estimator.inputs import Inputs
 from phased.estimator.network import Network
 from phased.estimator.pairs import Pairs
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
+from phased.estimator.summary import SPREAD
 from phased.estimator.targets import Target
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.ops.native import core
 from phased.parameters import tensors
-from phased.stream import MODEL, NOT_OF_MODEL, Stack
+from phased.stream import MODEL, Stack
 
 NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
 """Types that float() takes, or that need a message, and that are no measurement."""
@@ -64,14 +65,12 @@ class OnlineModel:
         settings: of the table of the training.
 
     Attributes:
-        parts: what is known of a sequence, as one numpy type. "clock": times of the first and of the last step, and the number
-            of steps. "since": when each variable was last measured, or the first step
-            was, in median gaps. "totals": inputs, summed over all steps. "sums": what the weights of mean states make of each
-            step, summed over all steps. "x": inputs of the layer: values, masks and ages of the variables, the gap, the time,
-            static inputs. "read": states of the layer and their highest values, which the linear layer reads. "recent": of each
-            variable the last-known value, how far above and below it the variable has recently been, the sum of its absolute
-            changes, and the number of its measurements, (5, variables). "first": first values of the variables. "known":
-            variables that were measured, 0 or 1.
+        parts: the state of a sequence beside that of the layer, as one numpy type. "clock": times of the first and of the last
+            step, and the number of steps. "since", "count", "mean", "square": see `phased.estimator.inputs`. "totals": inputs
+            that are summarised, summed over all steps. "sums": states, summed over all steps. "x": inputs of the last step, then
+            static inputs. "read": states of the layer and their highest values. "recent": of each variable the last-known value,
+            how far above and below it the variable has recently been, the sum of its absolute changes, and the number of its
+            measurements, (5, variables). "first": first values of the variables.
         core: the same in the compiled core, or None.
     """
 
@@ -83,8 +82,8 @@ class OnlineModel:
         self._given = deepcopy(network).cpu(), scaling, columns, target, settings
         self.layer = Stack.of(network.rnn)
         values = scaling.values
-        scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
-        self.columns: dict[str, tuple[Any, ...]] = {  # number, centre, factor, low, high, marks
+        scales = np.stack([values.center, values.factor, values.low, values.high, scaling.slopes], 1).tolist()
+        self.columns: dict[str, tuple[Any, ...]] = {  # number, centre, factor, low, high, slope, marks
             name: (number, *scale, settings.marks(name))
             for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
@@ -100,27 +99,29 @@ class OnlineModel:
         weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-        sizes, pieces = network.sizes, network.pieces
+        sizes, pieces, units = network.sizes, network.pieces, network.sizes.units
         center, factor = (value.cpu().double().numpy().ravel() for value in (pieces.center, pieces.factor))
         self.knots, self.slope = (value.cpu().numpy() for value in (pieces.start, pieces.slope))
-        own, self.pieces = weight[:, : sizes.states], (weight[:, sizes.states :] * factor).astype(np.float32)
-        self.bias = bias - weight[:, sizes.states :] @ (center * factor)
+        self.head, self.pieces = single(weight[:, :units]), single(weight[:, units:] * factor)
+        self.bias = bias - weight[:, units:] @ (center * factor)
+        self.encoder, self.hidden = weights_of(network.encoder), weights_of(network.hidden)
+        if network.every_step:  # the encoder reads pieces as they are cut, not centred and scaled
+            matrix, own = self.encoder[0].astype(np.float64), self.encoder[1].astype(np.float64)
+            of_pieces, scale = matrix[:, : len(factor)], factor / SPREAD
+            own -= of_pieces @ (center * scale)
+            self.encoder = single(np.concatenate([of_pieces * scale, matrix[:, len(factor) :]], 1)), single(own)
         pairs = Pairs(0, 0, network.outputs) if network.pairs is None else network.pairs
         self.chosen = np.array([] if network.pairs is None else sizes.paired, np.int64)
         ranks = pairs.center, pairs.factor, pairs.weight
         self.center, self.factor, products = (value.detach().cpu().numpy() for value in ranks)
         self.products = products[1:] - products[:1] if len(products) == 2 else products
-        last, mean, highest = np.split(own, 3, 1)
-        # The mean of a product is the product of the mean: the lower rows are applied at every step and summed up.
-        rows = [np.concatenate([last, highest], 1), np.concatenate([mean, np.zeros_like(mean)], 1)]
-        self.weight = np.concatenate(rows).astype(np.float32)
-        self.sizes, self.outputs = sizes, len(weight)
+        self.sizes, self.outputs, self.every_step = sizes, len(weight), network.every_step
+        self.inputs = Inputs(scaling.numbers, self.span)
         self.digest = digest(network, scaling, columns)
         self.identity = self.digest[:MODEL]
-        variables, features, units = sizes.variables, sizes.features, sizes.units
-        doubles = [("clock", "f8", 3), ("since", "f8", variables), ("totals", "f8", features), ("sums", "f8", self.outputs)]
-        singles = [("x", "f4", features + sizes.static), ("read", "f4", 2 * units), ("recent", "f4", (5, variables))]
-        self.parts = np.dtype([*doubles, *singles, ("first", "f4", variables), ("known", "u1", variables)])
+        doubles = {"clock": 3, **self.inputs.kept(), "totals": sizes.features, "sums": units}
+        singles = {"x": self.inputs.width + sizes.static, "read": 2 * units, "recent": (5, sizes.variables), "first": sizes.variables}
+        self.parts = np.dtype([(name, "f8", size) for name, size in doubles.items()] + [(n, "f4", z) for n, z in singles.items()])
         self.core = None if self.layer.native is None else self._compiled()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,7 +133,7 @@ class OnlineModel:
         parts = memory.view(self.parts)[0]
         parts["read"][self.sizes.units :] = -np.inf
         if static is not None:
-            parts["x"][self.sizes.features :] = static
+            parts["x"][self.inputs.width :] = static
         return Now(memory, self.layer.start())
 
     def part(self, now: Now, name: str) -> NDArray[Any]:
@@ -149,41 +150,15 @@ class OnlineModel:
         end = self.parts.itemsize
         return Now(np.frombuffer(data[:end], np.uint8).copy(), self.layer.unpack(data[end:]))
 
-    def unpack_safetensors(self, data: bytes) -> Now:
-        """The state from a dump without a digest, a safetensors file, as earlier code wrote it."""
-        try:
-            found = safetensors.numpy.load(data)
-        except (SafetensorError, TypeError) as error:
-            raise ValueError(f"state must be what dump() returned, got {check.kind(data)} that is cut off or damaged.") from error
-        parts = np.zeros(1, self.parts)
-        expected = {name: parts[name][0] for name in self.parts.names or ()}
-        expected |= {"state": np.concatenate(self.layer.values(self.layer.start())), "columns": self.knots[0]}
-        expected |= {"model": np.frombuffer(self.digest, np.uint8), "clock": np.zeros(4)}
-        if found.keys() != expected.keys() or bytes(found["model"]) != self.digest:
-            raise ValueError(NOT_OF_MODEL)
-        for name, value in expected.items():
-            if found[name].dtype != value.dtype or found[name].shape != value.shape:
-                raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        start, time, _, steps = found["clock"].tolist()
-        begun = [value for name, value in found.items() if value.dtype.kind == "f" and (steps or name not in ("clock", "read"))]
-        if not (0 <= steps < EXACT_FLOAT64 and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
-            raise ValueError("state must have finite numbers, got NaN, infinity or times out of order. It is damaged.")
-        for name in self.parts.names or ():
-            parts[name] = found[name] if name != "clock" else (start, time, steps)
-        layer = self.layer.state(
-            torch.from_numpy(found["state"]).unsqueeze(1).unbind(0), (time - start) / self.gap if steps else -math.inf
-        )
-        return Now(parts.view(np.uint8), layer)
-
     def _compiled(self) -> Any:
-        """The same in the compiled core, which copies what it is given."""
+        """The same in the compiled core, which copies the arrays that it is given."""
         s, pieces = self.sizes, len(self.knots)
-        sizes = [s.variables, s.features, s.static, pieces, s.units, self.outputs, len(self.chosen)]
-        read = self.knots, self.slope, self.pieces, self.weight, self.bias
+        sizes = [s.variables, s.numbers, s.static, pieces, s.units, self.outputs, len(self.chosen), int(self.every_step)]
+        read = self.knots, self.slope, self.pieces, *self.encoder, *self.hidden, self.head, self.bias
         arrays = [np.ascontiguousarray(array) for array in (*read, self.chosen, self.center, self.factor, self.products)]
         places = [*(self.parts.fields[name][1] for name in self.parts.names or ()), self.parts.itemsize]  # type: ignore[index]
-        times = [self.gap, self.span, self.reach, EXACT_FLOAT64, RATE]
-        return core.OnlineModel(self.layer.native, sizes, places, times, [array.ctypes.data for array in arrays])
+        times = [self.gap, self.reach, EXACT_FLOAT64, RATE]
+        return core.OnlineModel(self.layer.native, self.inputs.core, sizes, places, times, [array.ctypes.data for array in arrays])
 
     def take(self, now: Now, time: float, found: list[tuple[int, float]]) -> list[float] | None:
         """Take an event into a state, and return the outputs of the linear layer.
@@ -197,28 +172,41 @@ class OnlineModel:
             The outputs; None if the time is before the last one or too late, and the state stays as it was.
         """
         memory, layer = now.memory.copy(), now.layer.copy()
-        parts, (units, features, variables, _) = memory.view(self.parts)[0], self.sizes
+        parts, units, features = memory.view(self.parts)[0], self.sizes.units, self.sizes.features
         start, last, steps = parts["clock"].tolist()
         moment, gap = ((time - start) / self.gap, (time - start) / self.gap - layer.time) if steps else (0.0, 0.0)
         if not abs(time) <= EXACT_FLOAT64 or (steps and time < last) or moment > self.reach:
             return None
         steps += 1
         parts["clock"] = start if steps > 1 else time, time, steps
-        x, read, since, first = parts["x"], parts["read"], parts["since"], parts["first"]
-        values, new, age = np.split(x[: 3 * variables], 3)
-        new[:] = 0.0
+        x, read, first = parts["x"], parts["read"], parts["first"]
+        measured = np.full(self.variables, np.nan, np.float32)
         for number, scaled in found:
-            values[number], new[number], since[number] = scaled, 1.0, moment
-            if not parts["known"][number]:
-                parts["known"][number] = 1
+            measured[number] = scaled
+            if not parts["count"][number]:
                 first[number] = scaled
-        np.log1p((moment - since).astype(np.float32), out=age)
         before = x[features - 1]
-        x[features - 2 : features] = math.log1p(gap), moment / self.span
-        kept = np.exp(np.float32(-RATE) * (x[features - 1] - before))
-        read[:units] = self.layer.run(layer, torch.from_numpy(x).unsqueeze(0), torch.tensor([moment], dtype=torch.float64))[0]
+        kept = {name: parts[name][None] for name in self.inputs.kept()}
+        self.inputs.step(x[None, : self.inputs.width], kept, np.array([moment]), np.array([gap]), measured[None])
+        columns = self._summaries(parts, np.exp(np.float32(-RATE) * (x[features - 1] - before)), steps)
+        given = np.concatenate([self._cut(columns)[0], x[features : self.inputs.width]]) if self.every_step else x
+        encoded = rectified(self.encoder, given)
+        at = torch.tensor([moment], dtype=torch.float64)
+        read[:units] = self.layer.run(layer, torch.from_numpy(encoded).unsqueeze(0), at)[0]
         np.maximum(read[units:], read[:units], out=read[units:])
+        parts["sums"] += read[:units]
+        mean = (parts["sums"] / steps).astype(np.float32)
+        states = [read[:units], mean, read[units:], *([encoded] if self.every_step else [])]
+        of_states = self.head.dot(rectified(self.hidden, np.concatenate(states))).astype(np.float64)
+        outputs: list[float] = (of_states + self._read_summaries(columns)).tolist()
+        if math.isfinite(sum(outputs)):
+            now.memory, now.layer = memory, layer
+        return outputs
 
+    def _summaries(self, parts: Any, kept: Any, steps: float) -> NDArray[np.float32]:
+        """Take the inputs of a step into the running summaries, and return these; see `phased.estimator.summary`."""
+        x, variables, features = parts["x"], self.variables, self.sizes.features
+        values, new = x[:variables], x[variables : 2 * variables]
         parts["totals"] += x[:features]
         value, above, below, path, count = parts["recent"]
         moved = np.where(count > 0, values - value, np.float32(0))
@@ -229,17 +217,16 @@ class OnlineModel:
         value[:] = values
         mean = (parts["totals"] / steps).astype(np.float32)
         extremes = [values + above, values - below, path / np.maximum(count - 1, 1)]
-        columns = np.concatenate([x[:features], mean, *extremes, values - first, x[features:]])
-        states = self.weight.dot(read).astype(np.float64)
-        parts["sums"] += states[self.outputs :]
-        outputs: list[float] = (states[: self.outputs] + parts["sums"] / steps + self._read_summaries(columns)).tolist()
-        if math.isfinite(sum(outputs)):
-            now.memory, now.layer = memory, layer
-        return outputs
+        return np.concatenate([x[:features], mean, *extremes, values - parts["first"], x[self.inputs.width :]])
+
+    def _cut(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The pieces of summaries, (pieces, columns), from 0 to 1."""
+        cut: NDArray[np.float32] = np.clip((columns - self.knots) * self.slope, 0.0, 1.0)
+        return cut
 
     def _read_summaries(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
         """What the linear layer makes of the pieces of summaries, its bias, and the products of pairs, for each output."""
-        cut = np.clip((columns - self.knots) * self.slope, 0.0, 1.0)
+        cut = self._cut(columns)
         ranks = (cut[:, self.chosen].sum(0) - self.center) * self.factor
         read: NDArray[np.float64] = self.pieces.dot(cut.ravel()) + self.bias + self.products.dot(ranks).dot(ranks)
         return read
@@ -313,6 +300,23 @@ class OnlineModel:
             return check.as_float(value)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} must be a number{unit}, got {check.kind(value)}. {cure}") from error
+
+
+def single(values: NDArray[Any]) -> NDArray[np.float32]:
+    """A contiguous array in float32."""
+    return np.ascontiguousarray(values, np.float32)
+
+
+def weights_of(layer: nn.Sequential) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The weights and biases of a dense layer."""
+    linear = layer[0]
+    return single(linear.weight.detach().cpu().numpy()), single(linear.bias.detach().cpu().numpy())
+
+
+def rectified(weights: tuple[NDArray[np.float32], NDArray[np.float32]], given: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The outputs of a dense layer of ReLUs."""
+    matrix, bias = weights
+    return np.maximum(matrix.dot(given) + bias, np.float32(0))
 
 
 def by_name(what: str, given: Any) -> Mapping[str, Any]:

@@ -304,18 +304,19 @@ void bind_online(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
-           [](OnlineModel* self, const Stack<float>& layer, const std::vector<int64_t>& n, const std::vector<int64_t>& places,
-              const std::vector<double>& times, const std::vector<Address>& a) {
-             const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+           [](OnlineModel* self, const Stack<float>& layer, const Inputs& inputs, const std::vector<int64_t>& n,
+              const std::vector<int64_t>& places, const std::vector<double>& times, const std::vector<Address>& a) {
+             const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]};
              const int64_t pieces = sizes.pieces * sizes.columns(), outputs = sizes.outputs, paired = sizes.paired;
              const auto floats = [&](int array, int64_t count) { return Buffer<float>(at<float>(a[array]), count); };
-             new (self) OnlineModel{layer, sizes, places, times[0], times[1], times[2], times[3], static_cast<float>(times[4]),
-                                    floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces),
-                                    floats(3, 4 * outputs * sizes.units),
-                                    Buffer<double>(at<double>(a[4]), outputs), Buffer<int64_t>(at<int64_t>(a[5]), paired),
-                                    floats(6, paired), floats(7, paired), floats(8, outputs * paired * paired)};
+             const auto dense = [&](int array, int64_t read) { return Dense{floats(array, sizes.units * read), floats(array + 1, sizes.units)}; };
+             new (self) OnlineModel{layer, inputs, sizes, places, times[0], times[1], times[2], static_cast<float>(times[3]),
+                                    floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces), dense(3, sizes.read()),
+                                    dense(5, sizes.states()), floats(7, outputs * sizes.units),
+                                    Buffer<double>(at<double>(a[8]), outputs), Buffer<int64_t>(at<int64_t>(a[9]), paired),
+                                    floats(10, paired), floats(11, paired), floats(12, outputs * paired * paired)};
            },
-           nb::keep_alive<1, 2>())
+           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
       // One event; `measured` is a list of (variable, scaled value). None where nothing was taken because of the time.
       .def("take", [](const OnlineModel& self, const Memory& memory, StackState<float>& state, double time,
                       const nb::list& measured) -> nb::object {
