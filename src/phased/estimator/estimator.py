@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,11 +18,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
-from phased.estimator import checks, gates, training
+from phased.estimator import checks, choosing, gates, training
 from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, joined, split
 from phased.estimator.checks import Columns
+from phased.estimator.choosing import Candidate, Trained
 from phased.estimator.events import Events
 from phased.estimator.folder import SavedMixin, plain
+from phased.estimator.gates import Opening
 from phased.estimator.inputs import Inputs, elapsed
 from phased.estimator.network import CELLS, Network
 from phased.estimator.online import Online
@@ -32,17 +34,19 @@ from phased.estimator.scaling import Scaling
 from phased.estimator.targets import Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
+from phased.learn.average import Best, Last
 from phased.learn.device import check_device, one_device
 from phased.learn.loop import Training
 from phased.model_folder import MOST, check_finite
 
-E = os.environ.get
 CLIP = 1.0
 """Largest norm of the gradients."""
 LARGEST_RATE = 1e6
 """Largest learning rate and weight decay."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
+LEAST_EPOCHS = 5
+"""Epochs before this one are forgotten: a network that has hardly been trained may do well by chance."""
 
 
 class Fitted:
@@ -56,15 +60,6 @@ class Fitted:
     longest_: float
     fitted_with_: dict[str, Any]
     _shared: OnlineModel | None = None
-
-
-class Trained(NamedTuple):
-    """A trained network, its task, the course of the training, and the share of updates on the training sequences."""
-
-    network: Network
-    task: EventTask
-    course: training.Course
-    share: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -166,21 +161,21 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         gates.check_budget(data, train, int(self.units), self._budget())
         batch = int(batch_size(self.batch_size, len(train)))
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
-        first = best = self._trained(data, train, test, batch, seed, folder)
-        (known, which), interrupted = data.targets(test), first.course.interrupted
-        answer = target.answer(training.answers(first.network, first.task.data, test))
-        if self.refit and validation is None and first.course.best and not interrupted:
+        tried = self._openings(data, train, test, batch, seed, folder)
+        first = best = choosing.chosen(tried)
+        interrupted = any(each.trained.course.interrupted for each in tried)
+        if self.refit and validation is None and first.trained.course.best and not interrupted:
             apart, everyone = None if folder is None else folder / training.ALL, np.concatenate([train, test])
             try:
-                second = self._trained(data, everyone, test, batch, seed, apart, first.course.best)
+                second = self._trained(data, everyone, test, batch, seed, apart, first.opening, first.trained.course.best)
                 interrupted = second.course.interrupted
             except KeyboardInterrupt:  # before its first batch: the first network is kept
                 interrupted = True
             # Keep the second network only if it is not worse on the held-out sequences, which it has seen: some tasks are
             # learned suddenly, and it may not have got there in as many epochs.
-            if not interrupted and second.course.curve[-1].test <= first.course.curve[first.course.best - 1].test:
-                best = second
-        self.network_ = best.network.requires_grad_(False)
+            if not interrupted and second.course.curve[-1].test <= first.trained.course.best_test:
+                best = first._replace(trained=second)
+        self.network_ = best.trained.network.requires_grad_(False)
         self.report_ = Report(
             len(train),
             len(test),
@@ -188,16 +183,42 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             self.scaling_.gap,
             self.scaling_.span,
             gates.periods(self.network_, self.scaling_.gap),
-            best.share,
-            int((gates.count(self.network_, best.task.data, best.task.train) == 0).sum()),
-            target.scores(known, answer[which]),
-            first.course.best,
-            first.course.curve,
+            best.trained.share,
+            int((gates.count(self.network_, best.trained.task.data, best.trained.task.train) == 0).sum()),
+            first.scores,
+            first.trained.course.best,
+            first.trained.course.curve,
             interrupted,
             best is not first,
+            best.opening,
+            {each.opening: {"updates": each.trained.share, **each.scores} for each in tried},
         )
         checks.warn_never_open(self.report_.never_open, self.units)
         return self
+
+    def _openings(
+        self, data: Sequences, train: Indices, test: Indices, batch: int, seed: int, folder: Path | None
+    ) -> list[Candidate]:
+        """Train a network with each opening of the gates that is tried, and test it on the held-out sequences."""
+        (known, which), target = data.targets(test), self._target
+        owner = np.repeat(np.arange(len(test)), data.lengths[test])[which] if data.counts is not None else np.arange(len(test))
+        tried: list[Candidate] = []
+        for opening in gates.openings(self.cell, self.scaling_.span_in_gaps, self._budget()):
+            own = folder if folder is None or not tried else folder / opening
+            try:
+                trained = self._trained(data, train, test, batch, seed, own, opening)
+            except KeyboardInterrupt:  # before its first batch: the network before it is kept
+                if not tried:
+                    raise
+                course = replace(tried[-1].trained.course, interrupted=True)
+                tried[-1] = tried[-1]._replace(trained=tried[-1].trained._replace(course=course))
+                break
+            answer = target.answer(training.answers(trained.network, trained.task.data, test))[which]
+            losses = np.bincount(owner, target.losses(known, answer), len(test)).astype(np.float64)
+            tried.append(Candidate(opening, trained, target.scores(known, answer), losses))
+            if trained.course.interrupted:
+                break
+        return tried
 
     def _trained(
         self,
@@ -207,40 +228,43 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         batch: int,
         seed: int,
         checkpoint: Path | None,
+        opening: Opening,
         epochs: int | None = None,
     ) -> Trained:
-        """Train a network; with a number of epochs, for all of them, without early stopping."""
-        network, data = self._begin(seed, data, train)
+        """Train a network; with a number of epochs, for so many, without early stopping."""
+        network, data = self._begin(seed, data, train, opening)
         task, rate, budget = EventTask(data, train, test, batch), float(self.learning_rate), self._budget()
         objective = self._target.objective(data.targets(train)[0], self.class_weight)
         settings = Training(
-            epochs or int(self.epochs),
+            int(self.epochs),
             len(train),
             len(test),
             batch,
             rate,
             CLIP,
-            openness_cost=float(E("PRICE", "1")),
+            openness_cost=gates.PRICE if opening == "open" else 0.0,
             seed=seed,
             average=AVERAGE,
-            schedule=E("SCHED", "constant"),
         )
         optimiser = training.Optimiser(rate, float(self.weight_decay), budget=budget)
-        patience = int(self.patience) if epochs is None else None
+        best = Best(int(self.patience), LEAST_EPOCHS) if epochs is None else Last(epochs)
         where = self.device, checkpoint, bool(self.verbose)
-        course = training.train(network, task, objective, optimiser, settings, patience, *where)
+        course = training.train(network, task, objective, optimiser, settings, best, *where)
         return Trained(network, task, course, gates.keep_budget(network, data, train, budget))
 
-    def _begin(self, seed: int, data: Sequences, train: Indices) -> tuple[Network, Sequences]:
+    def _begin(self, seed: int, data: Sequences, train: Indices, opening: Opening) -> tuple[Network, Sequences]:
         """The network before its training, with what it measures on these sequences; and the data as it reads them."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = self._network(data.counts is not None)
+            network = self._network(data.counts is not None, opening)
             data = replace(data, step_first=not isinstance(network.rnn, PhasedRNN))
             if data.counts is None:
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
             network.measure(data.batch(some) for some in in_batches(data, train))
+            followed = followed_by(data, train, self.scaling_) if isinstance(self._target, Number) else None
+            if followed is not None:
+                network.follow(*followed)
         return network, data
 
     def _budget(self) -> float | None:
@@ -265,7 +289,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             None if counts is None else torch.from_numpy(counts),
         )
 
-    def _network(self, every_step: bool) -> Network:
+    def _network(self, every_step: bool, opening: Opening) -> Network:
         """The network with its initial weights."""
         phased = self.cell.startswith("phased")
         return Network(
@@ -276,7 +300,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             every_step,
             self.cell,
             float(self.dropout),
-            **({**gates.settings(self.scaling_.span_in_gaps, self._budget()), **({'ratio_on': 1.0} if E('OPEN', '1') == '1' else {})} if phased else {}),
+            **(gates.settings(self.scaling_.span_in_gaps, self._budget(), opening) if phased else {}),
         )
 
     def _events(self, X: Any) -> Events:

@@ -132,7 +132,7 @@ def named(names: Any) -> str:
 
 KIND: Kind[Config, Any] = Kind(
     "phased estimator",
-    version=3,
+    version=4,
     config=Config,
     card=card,
     again="Fit the model again",
@@ -150,7 +150,7 @@ def read(folder: Path, *kinds: Any) -> Any:
     found = KIND.files(folder)
     config = KIND.configured(folder, lambda: decode(Config, found.fields))
     model = KIND.configured(folder, lambda: configured(config, kinds))
-    model.network_ = KIND.network(folder, found, lambda: model._network(config.every_step))
+    model.network_ = KIND.network(folder, found, lambda: model._network(config.every_step, config.report.opening))
     return model
 
 

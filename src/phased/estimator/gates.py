@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,10 @@ from phased.gate import SMALLEST_RATIO
 from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
+Opening = Literal["sparse", "open"]
+"""How gates begin: open for a part of the time, which they learn; or always open, and later training charges for openness."""
+PRICE, FREE = 1.0, 0.4
+"""Openness cost of gates that begin open, and the part of the training in which it is not charged."""
 RATIO_ON = 0.2
 OPEN_GAPS = 16.0
 """Median gaps of a sequence during which a unit is open, at least: where there are few samples, a unit needs most of them."""
@@ -25,14 +29,28 @@ LEAST_BUDGET = 10 * SMALLEST_RATIO
 """Smallest share of updates: a unit is open for at least SMALLEST_RATIO of the time."""
 
 
-def settings(span: float, budget: float | None) -> dict[str, Any]:
+def openings(cell: str, span: float, budget: float | None) -> list[Opening]:
+    """The openings that are tried, by rising cost. With a budget, or where sparse gates are always open, there is one."""
+    if not cell.startswith("phased"):
+        return ["open"]
+    if budget is not None:
+        return ["sparse"]
+    return ["sparse", "open"] if sparse_ratio(span) < 1 else ["open"]
+
+
+def sparse_ratio(span: float) -> float:
+    """The open ratio with which sparse gates begin, for sequences with this median span in median gaps."""
+    return min(1.0, max(RATIO_ON, OPEN_GAPS / span))
+
+
+def settings(span: float, budget: float | None, opening: Opening) -> dict[str, Any]:
     """Gates for sequences with this median span; times count in median gaps.
 
     Periods go from two gaps to a span, the range in which a unit opens several times in a sequence and not at every step. Where
-    sequences are short, two octaves below the span are used, and units are open for longer: up to always.
+    sequences are short, two octaves below the span are used.
     """
     low = 2.0 if span >= SHORT else span / 4
-    ratio_on = min(1.0, max(RATIO_ON, OPEN_GAPS / span))
+    ratio_on = 1.0 if opening == "open" else sparse_ratio(span)
     return {"period": LogUniform(low, max(low, span)), "ratio_on": ratio_on if budget is None else min(ratio_on, budget)}
 
 

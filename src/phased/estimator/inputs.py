@@ -1,10 +1,10 @@
 """Inputs: what the network reads at each step of a sequence.
 
 A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now,
-and the logarithm of the time since that. A variable that is a number is read a second time, relative to the measurements of its own
-sequence so far: its deviation from their mean, its change since the measurement before, the rate of this change, and the logarithm
-of their spread. Two more inputs are the time since the step before and since the first step. Nothing depends on the units of the
-data: values are scaled, and times count in median gaps.
+and the logarithm of the time since that. Two more inputs are the time since the step before and since the first step. A variable
+that is a number is read a second time, relative to the measurements of its own sequence so far: its deviation from their mean,
+its change since the measurement before, the rate of this change, and the logarithm of their spread. Nothing depends on the units
+of the data: values are scaled, and times count in median gaps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from phased.estimator.events import Events
 from phased.estimator.scaling import Array, Scaling
 from phased.ops.native import core
+
+Rows = NDArray[np.float32]
 
 SPREAD = 0.05
 """Added, squared, to the variance of the measurements so far, in spreads of the training: one measurement has no variance."""
@@ -49,12 +51,12 @@ class Inputs:
     def kept(self) -> dict[str, int]:
         """The sizes of the state of a sequence beside its last row, by name.
 
-        "since": time of the last measurement of each variable, in median gaps. "count": its measurements. "mean", "square": of each
-        number the mean of its measurements, and the sum of their squared deviations from it.
+        "since": time of the last measurement of each variable, in median gaps. "count": its measurements. "mean", "square": of
+        each number the mean of its measurements, and the sum of their squared deviations from it.
         """
         return {"since": self.variables, "count": self.variables, "mean": len(self.own), "square": len(self.own)}
 
-    def step(self, x: NDArray[np.float32], state: dict[str, Array], now: Array, after: Array, values: NDArray[np.float32]) -> None:
+    def step(self, x: Rows, state: dict[str, Array], now: Array, after: Array, values: Rows) -> None:
         """Take the next step of some sequences, in place.
 
         Args:
@@ -64,9 +66,10 @@ class Inputs:
             after: times since the step before.
             values: scaled values, NaN where not measured, (sequences, variables).
         """
-        own, variables = self.own, self.variables
+        own = self.own
         value, mask, age, times, deviation, change, rate, spread = np.split(x, self.edges(), 1)
         new = ~np.isnan(values)
+        change[:] = rate[:] = 0.0
         state["count"] += new
         seen, of_own = state["count"][:, own], new[:, own]
         given, apart = values[:, own].astype(np.float64), now[:, None] - state["since"][:, own]
@@ -77,8 +80,8 @@ class Inputs:
             sigma = np.sqrt(square / seen + SPREAD * SPREAD)
             by = np.where(seen > 1, (given - value[:, own]) / sigma, 0.0)
             found = (given - mean) / sigma, by, by / (apart + SOON)
-            for part, made, kept in zip((deviation, change, rate), found, (deviation, 0.0, 0.0), strict=True):
-                part[:] = np.where(of_own, np.clip(made, -MOST, MOST), kept)
+            for part, made in zip((deviation, change, rate), found, strict=True):
+                np.copyto(part, np.clip(made, -MOST, MOST), where=of_own, casting="same_kind")
             spread[:] = np.where(of_own, np.log(sigma), spread)
         state["mean"][of_own], state["square"][of_own] = mean[of_own], square[of_own]
         state["since"][:] = np.where(new, now[:, None], state["since"])
@@ -89,7 +92,8 @@ class Inputs:
 
     def edges(self) -> list[int]:
         """Where the parts of a row begin, but for the first: masks, ages, times, deviations, changes, rates, spreads."""
-        return np.cumsum([self.variables] * 3 + [2] + [len(self.own)] * 3).tolist()
+        edges: list[int] = np.cumsum([self.variables] * 3 + [2] + [len(self.own)] * 3).tolist()
+        return edges
 
     def batch(self, events: Events, scaling: Scaling, since: Array, extra: int = 0) -> NDArray[np.float32]:
         """The inputs of all steps, (steps, width + extra), with zeros in the last columns; `since` is `elapsed`."""

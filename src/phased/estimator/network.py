@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from phased.cost import openness_cost
 from phased.estimator.inputs import shared
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
 from phased.estimator.readout import pool_every_step, pool_states
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
-from phased.cost import openness_cost
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.model import Model
@@ -52,9 +52,9 @@ class Network(Model):
 
     A dense layer encodes the inputs of a step for the recurrent layer. Another one reads the last, mean and highest states of the
     recurrent layer, and a linear layer gives the outputs. The linear layer also reads summaries of the inputs, in pieces
-    (`phased.estimator.summary`). These give it what an additive model of a sequence has, which a recurrent layer needs much data to
-    learn. With one answer for a sequence it adds products of pairs of them (`phased.estimator.pairs`). With an answer at each step
-    the summaries up to the step are encoded too.
+    (`phased.estimator.summary`): what an additive model of a sequence reads, and a recurrent layer needs much data to learn. With
+    one answer for a sequence it adds products of pairs of summaries (`phased.estimator.pairs`). With an answer at each step the
+    summaries up to the step are encoded, too.
 
     Args:
         numbers: for each variable measured over time whether it is a number; else it is the indicator of a text's level.
@@ -66,10 +66,6 @@ class Network(Model):
         dropout: probability that a unit is zeroed in training before the next layer reads it.
         gate: settings of a phased layer's gates.
     """
-
-    owner: Tensor
-    numbers: Tensor
-    lost: Tensor
 
     def __init__(
         self,
@@ -88,9 +84,9 @@ class Network(Model):
         pieces = PIECES_OF_STEPS if every_step else PIECES
         self.pieces = Pieces(columns(self.sizes.features, len(numbers), static), pieces)
         owner = self.owners(np.flatnonzero(numbers))
-        self.register_buffer("owner", torch.from_numpy(owner), persistent=False)
-        self.register_buffer("numbers", torch.tensor(numbers, dtype=REAL), persistent=False)
-        self.register_buffer("lost", torch.zeros(len(numbers) + 1), persistent=False)  # `measure` sets it
+        # For training alone, and no part of a saved model.
+        self.owner, self.numbers = torch.from_numpy(owner), torch.tensor(numbers, dtype=REAL)
+        self.lost = torch.zeros(len(numbers) + 1)  # `measure` sets it
         self.encoder = dense(len(owner), units, dropout)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
@@ -103,6 +99,7 @@ class Network(Model):
         paired = self.sizes.paired
         self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
+        self.begun = torch.zeros_like(self.head.weight[:, units:])  # these weights before the training
 
     def owners(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """The variable of each input of the encoder, or their number for the other inputs."""
@@ -142,7 +139,7 @@ class Network(Model):
         """In training, the inputs without some variables in each sequence: often without those that are rarely measured."""
         if not self.training:
             return given
-        kept = torch.rand(given.shape[1], len(self.lost), device=given.device) >= self.lost
+        kept = torch.rand(given.shape[1], len(self.lost), device=given.device) >= self.lost.to(given.device)
         return given * kept[:, self.owner]
 
     def summaries(self, batch: Batch) -> Tensor:
@@ -167,7 +164,7 @@ class Network(Model):
             x, _, lengths = batch.streams[STEPS]
             made, real = self.summaries(batch), valid_steps(len(x), lengths)
             found.append(made[real] if self.every_step else made)
-            measured += x[..., self.sizes.variables : 2 * self.sizes.variables][real].sum(0)
+            measured += x[..., self.sizes.variables : 2 * self.sizes.variables][real].sum(0).cpu()
             steps += int(real.sum())
         rows = torch.cat(found)
         self.pieces.measure(rows)
@@ -176,6 +173,15 @@ class Network(Model):
         if self.pairs is not None:
             self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))
 
+    @torch.no_grad()
+    def follow(self, variable: int, factor: float, added: float) -> None:
+        """Begin with the answer `factor * x + added` at each step, where x is the last value of a variable, scaled."""
+        slope, scale = float(self.pieces.slope[0, variable]), float(self.pieces.factor[0, variable])
+        if slope and scale:
+            weight = factor / (slope * scale)
+            self.begun[0, variable] = self.head.weight[0, self.sizes.units + variable] = weight
+            self.head.bias += added + factor * float(self.pieces.start[0, variable] + self.pieces.center[0, variable] / slope)
+
     def penalty(self) -> Tensor | None:
         """`phased.openness_cost` of the layer; None for another layer."""
         return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None
@@ -183,9 +189,11 @@ class Network(Model):
     def prior(self) -> Tensor:
         """Penalty of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
 
+        A weight is compared with what it was before the training.
+
         So it is stronger with more pieces, and weaker with more sequences.
         """
-        of_pieces = self.decay * self.head.weight[:, self.sizes.units :].square().sum()
+        of_pieces = self.decay * (self.head.weight[:, self.sizes.units :] - self.begun).square().sum()
         return of_pieces if self.pairs is None else of_pieces + self.pairs.penalty()
 
     def extra_repr(self) -> str:

@@ -124,4 +124,4 @@ class Online(OneSequence):
             >>> sequence.push(0.5, {"x0": 3.0}) == first
             True
         """
-        self._now = self._model.start(self._x)
+        self._now = self._model.start(self._model.part(self._now, "x")[self._model.inputs.width :])

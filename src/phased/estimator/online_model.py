@@ -119,9 +119,11 @@ class OnlineModel:
         self.inputs = Inputs(scaling.numbers, self.span)
         self.digest = digest(network, scaling, columns)
         self.identity = self.digest[:MODEL]
+        width, variables = self.inputs.width + sizes.static, sizes.variables
         doubles = {"clock": 3, **self.inputs.kept(), "totals": sizes.features, "sums": units}
-        singles = {"x": self.inputs.width + sizes.static, "read": 2 * units, "recent": (5, sizes.variables), "first": sizes.variables}
-        self.parts = np.dtype([(name, "f8", size) for name, size in doubles.items()] + [(n, "f4", z) for n, z in singles.items()])
+        singles = {"x": width, "read": 2 * units, "recent": (5, variables), "first": variables}
+        kinds = (("f8", doubles), ("f4", singles))
+        self.parts = np.dtype([(name, kind, size) for kind, sizes_of in kinds for name, size in sizes_of.items()])
         self.core = None if self.layer.native is None else self._compiled()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,7 +160,8 @@ class OnlineModel:
         arrays = [np.ascontiguousarray(array) for array in (*read, self.chosen, self.center, self.factor, self.products)]
         places = [*(self.parts.fields[name][1] for name in self.parts.names or ()), self.parts.itemsize]  # type: ignore[index]
         times = [self.gap, self.reach, EXACT_FLOAT64, RATE]
-        return core.OnlineModel(self.layer.native, self.inputs.core, sizes, places, times, [array.ctypes.data for array in arrays])
+        addresses = [array.ctypes.data for array in arrays]
+        return core.OnlineModel(self.layer.native, self.inputs.core, sizes, places, times, addresses)
 
     def take(self, now: Now, time: float, found: list[tuple[int, float]]) -> list[float] | None:
         """Take an event into a state, and return the outputs of the linear layer.
@@ -309,14 +312,15 @@ def single(values: NDArray[Any]) -> NDArray[np.float32]:
 
 def weights_of(layer: nn.Sequential) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The weights and biases of a dense layer."""
-    linear = layer[0]
-    return single(linear.weight.detach().cpu().numpy()), single(linear.bias.detach().cpu().numpy())
+    weight, bias = (parameter.detach().cpu().numpy() for parameter in layer[0].parameters())
+    return single(weight), single(bias)
 
 
 def rectified(weights: tuple[NDArray[np.float32], NDArray[np.float32]], given: NDArray[np.float32]) -> NDArray[np.float32]:
     """The outputs of a dense layer of ReLUs."""
     matrix, bias = weights
-    return np.maximum(matrix.dot(given) + bias, np.float32(0))
+    found: NDArray[np.float32] = np.maximum(matrix.dot(given) + bias, np.float32(0))
+    return found
 
 
 def by_name(what: str, given: Any) -> Mapping[str, Any]:

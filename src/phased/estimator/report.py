@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from phased.estimator.gates import Opening
 from phased.learn.store import Epoch
 
 
@@ -25,6 +27,8 @@ class Report:
         curve: loss on training and held-out sequences, seconds, and share of updates of each epoch.
         interrupted: whether the training was stopped by an interrupt.
         refitted: whether the model was then trained on all sequences, also those held out, for as many epochs as were best.
+        opening: "sparse" for gates that begin closed for most of the time, "open" for gates that begin open.
+        openings: for each opening that was tried the share of updates, and the scores on the held-out sequences.
     """
 
     train: int
@@ -40,6 +44,8 @@ class Report:
     curve: list[Epoch] = field(default_factory=list)
     interrupted: bool = False
     refitted: bool = False
+    opening: Opening = "open"
+    openings: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def seconds_per_epoch(self) -> float:
@@ -61,9 +67,14 @@ class Report:
                 f"updates          {self.updates:.1%} of those of a layer without gates",
                 f"units never open {self.never_open}",
             ]
-        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
+        if len(self.openings) > 1:
+            lines += [
+                f"{f'{opening} gates':16} {found['updates']:.1%} of the updates, {scores_of(found)}"
+                f"{' <- kept' if opening == self.opening else ''}"
+                for opening, found in self.openings.items()
+            ]
         lines += [
-            f"held-out         {scores}",
+            f"held-out         {scores_of(self.scores)}",
             f"epochs           {len(self.curve)}, the best is {self.best}{again}{stopped}; {self.seconds_per_epoch:.2f} s each",
             "epoch   loss  held out",
         ]
@@ -72,3 +83,8 @@ class Report:
             for point in self.curve
         ]
         return "\n".join(lines)
+
+
+def scores_of(found: Mapping[str, float]) -> str:
+    """Scores with their names."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != "updates")

@@ -152,7 +152,7 @@ class Scaling:
     def fits(self, variables: int, statics: int) -> bool:
         """Whether it makes finite float32 numbers of so many variables and static variables, and has times above 0."""
         whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
-        whole = whole and len(self.numbers) == variables and self.slopes.shape == (variables,) and bool(np.isfinite(self.slopes).all())
+        whole = whole and len(self.numbers) == variables == len(self.slopes) and bool(np.isfinite(self.slopes).all())
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
         return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
 

@@ -202,6 +202,11 @@ class Classes:
         found: NDArray[Any] = self.names[answer.argmax(1)]
         return found
 
+    def losses(self, y: NDArray[Any], answer: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log loss of each answer."""
+        found: NDArray[np.float64] = -np.log(np.maximum(answer[np.arange(len(y)), y], 1e-12))
+        return found
+
     def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
         """Scores of answers for encoded targets, by name: AUROC and AUPRC, which need all classes, accuracy and log loss."""
         found: dict[str, float] = {}
@@ -266,6 +271,10 @@ class Number:
     def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
         """The numbers."""
         return answer
+
+    def losses(self, y: NDArray[Any], answer: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The squared error of each answer, in squared spreads."""
+        return ((answer - self.center) / self.spread - y) ** 2
 
     def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
         """The coefficient of determination, root mean squared error and mean absolute error."""

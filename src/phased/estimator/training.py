@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,19 +17,20 @@ from torch import Tensor
 
 from phased import files
 from phased.estimator.batches import EventTask, Indices, Sequences, in_batches
+from phased.estimator.gates import FREE
 from phased.estimator.network import Network
 from phased.estimator.targets import Objective
 from phased.groups import parameter_groups
 from phased.layer import PhasedRNN
-from phased.learn.average import Best
+from phased.learn.average import Best, Last
 from phased.learn.device import one_device
 from phased.learn.loop import OpenFirst, Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
 LEAST_TRAINED_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
-ALL = "all"
-"""The folder, in that of the checkpoint, of the training on all sequences."""
+ALL, OPEN = "all", "open"
+"""The folders, in that of the checkpoint, of the training on all sequences, and of the training with open gates after another."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class Course:
     best: int
     interrupted: bool
 
+    @property
+    def best_test(self) -> float:
+        """The loss on the held-out sequences after the best epoch."""
+        return self.curve[self.best - 1].test
+
 
 def train(
     network: Network,
@@ -48,19 +53,19 @@ def train(
     objective: Objective,
     optimiser: Optimiser,
     settings: Training,
-    patience: int | None,
+    best: Best | Last,
     device: str,
     checkpoint: Path | None,
     verbose: bool,
 ) -> Course:
     """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt.
 
-    Without patience no epoch is better than another: it is trained for all epochs, and after an interrupt it is of no use.
+    With `Last` no epoch is better than another: after an interrupt the network is of no use.
     """
-    best = None if patience is None else Best(patience)
-    curve, interrupted, what = [], False, "training" if best else "training on all sequences"
+    curve, interrupted, what = [], False, "training" if isinstance(best, Best) else "training on all sequences"
     fabric = one_device(device)
     drawn_on = [] if fabric.device.type == "cpu" else [fabric.device]
+    pricing = OpenFirst(FREE) if settings.openness_cost else None
     with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng(drawn_on):
 
         def after(epoch: Epoch) -> None:
@@ -68,9 +73,10 @@ def train(
             show(epoch)
 
         try:
-            curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best, pricing=OpenFirst(float(os.environ.get('FREE', '.4')))).curve
+            how: dict[str, Any] = {"objective": objective, "optimizer": optimiser, "best": best, "pricing": pricing}
+            curve = fit(task, network, settings, folder, fabric, after, **how).curve
         except KeyboardInterrupt:
-            if best is not None:  # the last checkpoint has all finished epochs, also those of a training that was continued
+            if isinstance(best, Best):  # the last checkpoint has all finished epochs, also those of a training that was continued
                 kept = load_checkpoint(folder / CHECKPOINT)
                 if kept is None or not kept["curve"]:
                     raise
@@ -79,7 +85,7 @@ def train(
                 best.restore(network)
             interrupted = True
     network.to("cpu").eval()
-    return Course(curve, settings.epochs if best is None else best.epoch, interrupted)
+    return Course(curve, best.epoch, interrupted)
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ def place(checkpoint: Path | None) -> Iterator[Path]:
 
 def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
     """Raise an error if a checkpoint cannot be written to a folder, or would replace something else or a part of an input."""
-    for place in (folder, folder / ALL):
+    for place in (folder, folder / OPEN, folder / ALL):
         files.writable(place, create=False)
         for name in (CHECKPOINT, LOG):
             files.check_output(place / name, inputs)

@@ -58,15 +58,16 @@ class Average:
 class Best:
     """The weights of the epoch with the lowest test result so far; `over` after `patience` epochs without a lower one.
 
-    Epochs before number `patience` are forgotten when that one is over: a network that has hardly been trained may have the
+    Epochs before number `least` are forgotten when that one is over: a network that has hardly been trained may have the
     lowest result by chance, on a few hundred held-out sequences, and would be kept.
 
     Args:
         patience: the number of epochs without a lower test result after which training ends.
+        least: the first epoch that is not forgotten. Default: `patience`.
     """
 
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
+    def __init__(self, patience: int, least: int | None = None) -> None:
+        self.patience, self.least = patience, patience if least is None else min(least, patience)
         self.epoch, self.test = 0, math.inf  # 0: no epoch yet
         self.waited = 0
         self.weights: dict[str, Tensor] = {}
@@ -79,7 +80,7 @@ class Best:
     def take(self, model: nn.Module, epoch: int, test: float) -> None:
         """Take the result of an epoch into account, and copy the weights if it is the best."""
         self.waited += 1
-        if test < self.test or (epoch == min(self.patience, 5) and not math.isnan(test)):
+        if test < self.test or (epoch == self.least and not math.isnan(test)):
             self.epoch, self.test, self.waited = epoch, test, 0
             self.weights = {name: value.detach().clone() for name, value in tensors(model)}
 
@@ -97,3 +98,34 @@ class Best:
         """Restore what `state_dict` returned."""
         self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
         self.weights = dict(state["values"])
+
+
+class Last:
+    """In place of `Best`: training ends after a number of epochs, and the model keeps the weights of the last one.
+
+    Args:
+        epochs: the number of epochs. It may be lower than `Training.epochs`, on which schedules depend.
+    """
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs, self.epoch = epochs, 0
+
+    @property
+    def over(self) -> bool:
+        """Whether training has ended."""
+        return self.epoch >= self.epochs
+
+    def take(self, model: nn.Module, epoch: int, test: float) -> None:
+        """Take note of the end of an epoch."""
+        self.epoch = epoch
+
+    def restore(self, model: nn.Module) -> None:
+        """Leave the model as it is."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the number of epochs so far, for a checkpoint."""
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.epoch = state["epoch"]

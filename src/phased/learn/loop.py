@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from phased import check, files
-from phased.learn.average import Average, Best
+from phased.learn.average import Average, Best, Last
 from phased.learn.batch import Evaluated, Evaluation, Task
 from phased.learn.device import OneDevice, devices_of
 from phased.learn.feed import Part, numbered, numbered_epochs, shares, sizes
@@ -150,7 +150,7 @@ def fit(
     *,
     objective: Objective | None = None,
     optimizer: MakeOptimizer | None = None,
-    best: Best | None = None,
+    best: Best | Last | None = None,
     pricing: OpenFirst | None = None,
     recorded: bool = False,
 ) -> Trained:
