@@ -8,10 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.estimator.batches import EventTask
+from phased.estimator.batches import EventTask, Indices, Sequences
 from phased.estimator.gates import Opening
 from phased.estimator.network import Network
+from phased.estimator.ragged import gather
+from phased.estimator.scaling import Scaling
+from phased.estimator.targets import Number
 from phased.estimator.training import Course
+
+
+FOLLOWS = 0.75
+"""A target is a later value of a variable if their difference has less than this part of the target's variance."""
 
 
 class Trained(NamedTuple):
@@ -30,6 +37,27 @@ class Candidate(NamedTuple):
     trained: Trained
     scores: dict[str, float]
     losses: NDArray[np.float64]
+
+
+def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number) -> tuple[int, float, float] | None:
+    """The variable whose later value the target at each step is, as far as the training sequences show.
+
+    Returns:
+        The number of the variable, and the factor and the constant that make of its scaled value the target that is equal to it,
+        scaled. None if no variable differs from the target by clearly less than the target varies.
+    """
+    if data.counts is None:
+        return None
+    steps = gather(data.offset, chosen)[0]
+    steps = steps[data.counts.numpy()[steps]]
+    y, values, found = data.y.numpy()[steps].astype(np.float64), scaling.values, None
+    least = FOLLOWS * float(y.var())
+    for variable in np.flatnonzero(np.array(scaling.numbers, bool) & (values.factor > 0)).tolist():
+        factor = 1 / (float(values.factor[variable]) * target.spread)
+        varies = float((y - factor * data.x[:, variable].numpy()[steps]).var())
+        if varies < least:
+            least, found = varies, (variable, factor, (float(values.center[variable]) - target.center) / target.spread)
+    return found
 
 
 def chosen(tried: Sequence[Candidate]) -> Candidate:

@@ -31,7 +31,7 @@ from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
-from phased.estimator.targets import Target, Targets, check_copies
+from phased.estimator.targets import Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.average import Best, Last
@@ -262,7 +262,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
             network.measure(data.batch(some) for some in in_batches(data, train))
-            followed = followed_by(data, train, self.scaling_) if isinstance(self._target, Number) else None
+            followed = choosing.followed(data, train, self.scaling_, self._target) if isinstance(self._target, Number) else None
             if followed is not None:
                 network.follow(*followed)
         return network, data

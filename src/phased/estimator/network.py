@@ -180,7 +180,7 @@ class Network(Model):
         if slope and scale:
             weight = factor / (slope * scale)
             self.begun[0, variable] = self.head.weight[0, self.sizes.units + variable] = weight
-            self.head.bias += added + factor * float(self.pieces.start[0, variable] + self.pieces.center[0, variable] / slope)
+            self.head.bias[0] += added + factor * float(self.pieces.start[0, variable] + self.pieces.center[0, variable] / slope)
 
     def penalty(self) -> Tensor | None:
         """`phased.openness_cost` of the layer; None for another layer."""

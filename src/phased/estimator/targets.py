@@ -274,7 +274,8 @@ class Number:
 
     def losses(self, y: NDArray[Any], answer: NDArray[np.float64]) -> NDArray[np.float64]:
         """The squared error of each answer, in squared spreads."""
-        return ((answer - self.center) / self.spread - y) ** 2
+        found: NDArray[np.float64] = ((answer - self.center) / self.spread - y) ** 2
+        return found
 
     def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
         """The coefficient of determination, root mean squared error and mean absolute error."""
