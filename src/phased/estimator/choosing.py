@@ -16,7 +16,6 @@ from phased.estimator.scaling import Scaling
 from phased.estimator.targets import Number
 from phased.estimator.training import Course
 
-
 FOLLOWS = 0.75
 """A target is a later value of a variable if their difference has less than this part of the target's variance."""
 
