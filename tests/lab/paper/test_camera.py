@@ -82,7 +82,7 @@ def test_pairs_are_recordings_with_their_own_images_and_at_most_as_many_as_asked
     few = data.load(4)
     assert few.recordings.number.tolist() == [1, 6, 1, 6]
     torch.testing.assert_close(few.images[1], images[5])
-    assert len(data.load(4, ("test",)).images) == 4
+    assert len(data.load(4, ("test",), seed=0).images) == 4
 
 
 def test_without_real_recordings_the_error_says_how_to_get_them(data_folder, monkeypatch):
