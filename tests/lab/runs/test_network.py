@@ -5,8 +5,19 @@ import math
 import pytest
 import torch
 
+from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
+
+
+@pytest.mark.parametrize("task, phased_inputs", [(Sines(), 1), (Adding(), 2)])
+def test_sizes_are_the_papers(task, phased_inputs):
+    phased = NetworkConfig("phased").build(task, 0)
+    assert (phased.rnn.input_size, phased.rnn.hidden_size) == (phased_inputs, 110)
+    for name in ("lstm", "bn-lstm"):
+        baseline = NetworkConfig(name).build(task, 0)
+        assert (baseline.rnn.lstm.input_size, baseline.rnn.lstm.hidden_size) == (phased_inputs + 1, 110)
+        assert baseline.linear.out_features == phased.linear.out_features == (task.classes or 1)
 
 
 def test_the_same_seed_gives_the_same_network_and_leaves_global_random_numbers_alone():
