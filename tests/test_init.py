@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased import PhasedLSTM
-from phased.gate import TimeGate
 from phased.init import Constant, LogUniform, Uniform, aligned, draw
 from strategies import apart, f64
 
@@ -38,21 +37,11 @@ def test_the_default_periods_are_the_authors_and_shifts_fill_the_period():
 
 @given(st.floats(0.5, 1e6), st.floats(-1e6, 1e6), st.floats(0.01, 1.0), st.integers(-100, 100))
 def test_aligned_gates_are_fully_open_at_a_sensors_samples(interval, start, ratio_on, n):
-    settings = aligned(interval, start, ratio_on)
-    gate = TimeGate(f64([settings["period"]]), f64([settings["shift"]]), f64([settings["ratio_on"]]))
+    (gate,) = PhasedLSTM(1, 1, **aligned(interval, start, ratio_on)).gates()
+    assert not any(value.requires_grad for value in gate.parameters())
     sample = f64([start + n * interval])
     assert apart(gate.phase(sample), f64([ratio_on / 2])) < 1e-8
     assert gate(sample).item() == pytest.approx(1.0, abs=1e-5)
-
-
-def test_aligned_settings_make_a_layer_that_wakes_with_the_sensor_and_is_not_learned():
-    rnn = PhasedLSTM(2, 4, **aligned(interval=40, start=7)).eval()
-    for name in ("period_l0", "shift_l0", "ratio_on_l0"):
-        assert not rnn.get_parameter(name).requires_grad
-    (gate,) = rnn.gates()
-    samples = 7 + 40 * torch.arange(20)
-    torch.testing.assert_close(gate(samples), torch.ones(20, 4, dtype=torch.float64))
-    assert (gate(samples + 20) == 0).all()
 
 
 def test_values_set_by_hand_are_copied_not_shared():

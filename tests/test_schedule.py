@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import phased.schedule
 from phased.gate import SHAPES, TimeGate
 from phased.schedule import Schedule, count, schedule, valid_steps
-from strategies import clocks, f64, ragged, seeds
+from strategies import clocks, ragged, seeds
 
 
 def some_gate(units: int, seed: int, leak: float = 0.0, shape: str = "triangle") -> TimeGate:
@@ -79,10 +79,3 @@ def test_times_may_be_integers_and_no_gradient_is_needed():
     events = schedule(gate, time)
     assert not events.openness.requires_grad
     assert all(torch.equal(a, b) for a, b in zip(events, schedule(gate, time.double()), strict=True))
-
-
-def test_a_gate_that_covers_the_cycle_is_open_at_every_step():
-    gate = TimeGate(f64([3.0, 5.0]), f64([0.0, 1.0]), f64([1.0, 1.0]), 0.0, "square")
-    events = schedule(gate, clocks(10, 2))
-    assert events.unit.tolist() == [0, 1] * 20
-    assert (events.openness == 1).all()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
+from inspect import Parameter, signature
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -100,14 +101,14 @@ def decoded_record(kind: Any, value: Any, name: str) -> Any:
     hints = hints_of(kind)
     if isinstance(value, list) and hasattr(kind, "_fields"):
         value = dict(zip(hints, value, strict=False))
-    found, optional = expected(dict, value, name), defaults_of(kind)
+    found, parameters = expected(dict, value, name), signature(kind).parameters
     made = {}
     for field, hint in hints.items():
         if is_flat(hint):
             made[field] = decode(hint, found, field)
         elif field in found:
             made[field] = decode(hint, found[field], field)
-        elif field not in optional:
+        elif parameters[field].default is Parameter.empty:
             raise Malformed(f"it must have a '{field}', and has none")
     return kind(**made)
 
@@ -141,20 +142,13 @@ def expected(kind: Any, value: Any, name: str) -> Any:
 
 def is_record(kind: Any) -> bool:
     """Return whether a type is a dataclass or a NamedTuple."""
-    return is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"))
+    return is_dataclass(kind) or hasattr(kind, "_fields")
 
 
 def hints_of(kind: Any) -> dict[str, Any]:
     """Return the types of the fields of a record, in order."""
     hints = get_type_hints(kind, include_extras=True)
-    return {name: hints[name] for name in (getattr(kind, "_fields", None) or [field.name for field in fields(kind)])}
-
-
-def defaults_of(kind: Any) -> set[str]:
-    """Return the fields of a record that have a default."""
-    if is_dataclass(kind):
-        return {each.name for each in fields(kind) if each.default is not MISSING or each.default_factory is not MISSING}
-    return set(kind._field_defaults)
+    return {name: hints[name] for name in signature(kind).parameters}
 
 
 def is_flat(hint: Any) -> bool:

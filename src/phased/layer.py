@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import e
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,18 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
-from phased.layer_calls import LayerCalls
 from phased.openings import Openings
 from phased.ops.contract import Problem, autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.schedule import valid_steps
 
+if TYPE_CHECKING:
+    from phased.layer_calls import LayerCalls
+
 Sequences = Tensor | PackedSequence
+
+OF_TORCH = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+"""Options of torch.nn.LSTM."""
 
 
 class PhasedRNN(GatedModule):
@@ -209,6 +214,8 @@ class PhasedRNN(GatedModule):
         output, final = self._run(operands, x, t, initial, length, low, working)
         is_replayable = hx is None and lengths is None and batched and t is given
         if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+            from phased.layer_calls import LayerCalls  # for GPUs alone
+
             self._calls = self._calls or LayerCalls()
             self._calls.add(self, operands, x, t, low)
         if self.check_input:
@@ -324,18 +331,8 @@ class PhasedRNN(GatedModule):
     def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
         """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
         weight: Any = rnn.weight_ih_l0
-        layer = cls(
-            rnn.input_size,
-            rnn.hidden_size,
-            rnn.num_layers,
-            rnn.bias,
-            rnn.batch_first,
-            rnn.dropout,
-            rnn.bidirectional,
-            device=weight.device,
-            dtype=weight.dtype,
-            **settings,
-        )
+        options = {name: getattr(rnn, name) for name in OF_TORCH}
+        layer = cls(**options, device=weight.device, dtype=weight.dtype, **settings)
         with torch.no_grad():
             for names in layer._names:
                 for name in names.weights:  # not by state_dict, which has other names where rnn is parametrised

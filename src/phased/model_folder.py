@@ -141,14 +141,12 @@ class Kind(Generic[C, M]):
     def parse(self, text: bytes) -> dict[str, Any]:
         """The fields of a configuration of this kind and version; `Malformed` if it is none."""
         try:
-            found = json.loads(text, parse_constant=_refused)
+            found = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Malformed("it must be JSON, and is cut off or damaged") from error
         if not isinstance(found, dict) or found.get("format") != self.name:
             raise Malformed(f"its 'format' must be '{self.name}', and it is of another kind")
-        version = found.get("version")
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise Malformed(f"its 'version' must be of type int, got {type(version).__name__}")
+        version = decode(int, found.get("version"), "version")
         if version != self.version:
             cure = "Upgrade phased" if version > self.version else self.again
             raise Malformed(f"its 'version' must be {self.version}, got {version}. {cure}")
@@ -234,11 +232,6 @@ def check_parameters(state: Mapping[str, Tensor]) -> None:
     for name, value in state.items():
         if not bool(value.isfinite().all()):
             raise ValueError(f"the parameter '{name}' of a model must be finite, got NaN or infinity. Train the model again.")
-
-
-def _refused(constant: str) -> None:
-    """Refuse NaN and infinity, which JSON does not have."""
-    raise ValueError(f"a number must be finite, got {constant}")
 
 
 def left_behind(copy: bytes, committed: bytes) -> bool:

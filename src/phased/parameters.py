@@ -115,11 +115,7 @@ class GatedModule(nn.Module):
                     self._set(name, value)
             for names in self._names:
                 for name in (*names.weights, *names.peephole):
-                    own = self._parameters.get(name)
-                    if own is not None:
-                        nn.init.uniform_(own, -bound, bound)
-                    else:
-                        self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
+                    self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
 
     def _draw_gate(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Period, shift and ratio_on of a layer's units; by default shifts are uniform over each unit's own period."""
@@ -311,8 +307,9 @@ class GatedModule(nn.Module):
             ...     PhasedLSTM.load(f"{folder}/layer.safetensors").gate
             'square'
         """
-        from phased import saving  # not with every layer
+        from phased import files, saving  # not with every layer
 
+        files.check_output(files.named(file))  # before any work
         state = self.state_dict()
         for name in sorted(state.keys() ^ self._shapes.keys()):
             raise ValueError(

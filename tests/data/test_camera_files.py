@@ -17,10 +17,8 @@ from recordings import assert_equal, recording
 
 faery = pytest.importorskip("faery")
 
-kinds = pytest.mark.parametrize("kind", CAMERA_FILES)
 
-
-@kinds
+@pytest.mark.parametrize("kind", CAMERA_FILES)
 def test_what_was_written_is_read(written, kind):
     path, before = written(kind)
     after = read(path)
@@ -37,8 +35,6 @@ def swapped(content: bytes, at: int, new: bytes) -> bytes:
 
 
 DIES = -signal.SIGABRT
-
-
 LARGE, PACKET = b"\xff" * 4, "the packet must have 4294967295 bytes, got"
 HEADER, NO_HEADER = "the header must have 4294967295 bytes, got", "it must start with a header, lines that begin with %, got none"
 NO_TEXT = "the header must be a FlatBuffer with a description, got another: 'utf-8' codec"

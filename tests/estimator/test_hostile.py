@@ -51,7 +51,7 @@ def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, ag
             assert np.allclose(answers[-1], model.predict_proba(one)[0, -np.size(answers[-1]) :], atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [2.0**-990, 2.0**-600, 2.0**600, 2.0**980])
+@pytest.mark.parametrize("size", [2.0**-990, 2.0**980])
 def test_the_size_of_a_variable_or_a_target_changes_no_bit(size):
     sized = replace(X, value=X.value * np.where(X.variable == 0, size, 1.0), static=X.static * [size, 1.0])
     assert np.array_equal(PhasedClassifier(**QUICK).fit(sized, Y).predict_proba(sized), quick().predict_proba(X))

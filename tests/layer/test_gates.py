@@ -81,15 +81,6 @@ def test_every_layer_and_direction_sees_the_same_times():
 # Settings
 
 
-def test_a_number_a_law_and_a_tensor_set_the_gates_of_every_layer():
-    rnn = PhasedLSTM(2, 4, 2, bidirectional=True, period=torch.arange(1.0, 5.0), shift=2, ratio_on=Uniform(0.2, 0.4))
-    assert len(rnn.gates()) == 4
-    for gate in rnn.gates():
-        assert gate.period.tolist() == [1, 2, 3, 4]
-        assert gate.shift.tolist() == [2] * 4
-        assert ((gate.ratio_on >= 0.2) & (gate.ratio_on < 0.4)).all()
-
-
 def test_a_list_sets_the_gates_layer_by_layer():
     """As the paper's lip reader needs it: U(10, 1000) in the first merged layer, U(500, 3000) in the second."""
     rnn = PhasedLSTM(

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad
 from torch.nn.utils.rnn import pack_padded_sequence
-from torch.utils.checkpoint import checkpoint
 
 from layers import Doubled, Layer, each_direction, each_layer
 from phased import LogUniform, PhasedLSTM, never_open, updates, wake
@@ -235,14 +234,6 @@ def test_a_compiled_layer_does_not_count():
         train(compiled, 1)
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    x = torch.randn(30, 4, 3, requires_grad=True)
-    checkpoint(lambda x: rnn(x, clocks(30, 4))[0], x, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
-    assert rnn._openings.active
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise(unsynchronised):
     settings = SEVEN | {"device": "cuda"}
@@ -367,13 +358,6 @@ def test_the_shift_that_opens_a_unit_is_the_nearest():
     rnn = PhasedLSTM(1, 1, period=1000.0, shift=f64([500.0]), ratio_on=0.1)
     wake(rnn, [[0.0, 200.0], [300.0]])
     assert rnn.shift_l0.item() == pytest.approx(950.0)  # open from 950 to 1050, which is 50 in the cycle of 0
-
-
-def test_microseconds_since_1970_wake_units_too():
-    time = 1_700_000_000_000_000 + torch.arange(100) * 1_000_003
-    rnn = PhasedLSTM(1, 200, period=LogUniform(1e6, 1e12), ratio_on=1e-3)
-    assert wake(rnn, time) > 0
-    assert not never_open(rnn, time).any()
 
 
 def test_parametrised_shifts_are_set_through_their_parametrisation():

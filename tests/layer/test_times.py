@@ -138,15 +138,6 @@ def test_times_that_float32_counts_never_raise_an_alarm(seed, rate, start, copie
     clock.flat(time).check_rounding(lambda: 0.0)
 
 
-@given(seeds, st.floats(0.05, 1e6), st.sampled_from([1, 10**3, 10**6, 10**9]))
-def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
-    draw = torch.Generator().manual_seed(seed)
-    gaps = -torch.rand(200, 2, dtype=torch.float64, generator=draw).log() / rate
-    time = ((NOW + gaps.cumsum(0)) * unit).float()
-    with pytest.raises(ValueError, match="time must tell its steps apart"):
-        clock.flat(time).check_rounding(lambda: float(unit))
-
-
 def test_times_on_another_device_are_not_read():
     rnn = PhasedLSTM(3, 5, device="meta")
     assert rnn(X.to("meta"), unix(1, 1).float().to("meta"))[0].is_meta

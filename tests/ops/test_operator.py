@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contract import Case, assert_same, device_of, each_backend, each_backend_once, each_cell, each_leak
+from contract import Case, assert_same, device_of, each_backend, each_backend_once, each_leak
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.ops.contract import Problem
@@ -20,10 +20,12 @@ def registered(backend: str) -> Any:
     return getattr(torch.ops.phased, backend)
 
 
+# Every two of the values occur together.
+PAIRS = [("lstm", 0.0, True), ("lstm", 0.01, False), ("gru", 0.0, False), ("gru", 0.01, True)]
+
+
 @each_backend_once
-@each_cell
-@each_leak
-@pytest.mark.parametrize("keep", [True, False], ids=["training", "inference"])
+@pytest.mark.parametrize("cell, leak, keep", PAIRS)
 def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
     case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
     operator = registered(backend)
@@ -34,9 +36,7 @@ def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
 
 
 @each_backend_once
-@each_cell
-@each_leak
-@pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])
+@pytest.mark.parametrize("cell, leak, dynamic", PAIRS)
 def test_traced_without_a_graph_break_it_computes_the_same(backend, cell, leak, dynamic):
     torch.compiler.reset()
     case = Case(cell, leak=leak, lengths=[11, 0, 4], peephole=cell == "lstm")

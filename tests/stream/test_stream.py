@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
-from strategies import seeds
-from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, some_layer, states
+from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, states
 
 # Equal to the layer
 
@@ -25,18 +22,6 @@ def test_a_stream_is_the_layer_in_eval(make, dtype):
     want, _ = rnn.eval()(x, t)
     assert output.dtype == dtype
     torch.testing.assert_close(output, want)
-
-
-@given(seeds, some_layer, st.integers(0, 12), st.floats(-1e9, 1e9))
-def test_a_stream_is_the_layer_wherever_time_is(seed, make, count, start):
-    torch.manual_seed(seed)
-    rnn = build(make).eval()
-    x, t = events(count, start=start)
-    stream = Stream(rnn)
-    want, final = rnn(x, t)
-    torch.testing.assert_close(stream.run(x, t), want)
-    for got, state in zip(states(stream.state), states(final), strict=True):
-        torch.testing.assert_close(got, state)
 
 
 @each_layer
@@ -106,13 +91,6 @@ def test_every_digit_of_a_time_counts_however_it_is_passed(unit, whole):
     assert torch.equal(push_all(Stream(rnn), x, t.tolist()), want)
     assert torch.equal(push_all(Stream(rnn), x, t), want)
     assert np.array_equal(Stream(rnn).run(x.numpy(), t.numpy()), want)
-
-
-def test_any_time_may_come_first_a_negative_one_too():
-    stream = Stream(build(LAYERS["lstm"]))
-    assert stream.time is None
-    stream.push([0.0, 1.0, 2.0], -1e6)
-    assert stream.time == -1e6
 
 
 # What goes in and out

@@ -57,10 +57,7 @@ def read_with_faery(path: Path | str, sensor: Sequence[int] | None = None) -> Re
     if not len(events):
         raise BadRecording(path, "a recording must have events, got none. Record it again, or read another stream of it.")
     x, y, time = events["x"].astype(np.int32), events["y"].astype(np.int32), events["t"].astype(np.int64)
-    try:
-        return Recording(x, y, events["on"].astype(bool), time, size)
-    except ValueError as error:
-        raise BadRecording(path, str(error)) from error
+    return Recording(x, y, events["on"].astype(bool), time, size)
 
 
 def _decoded(faery: ModuleType, path: Path, fallback: tuple[int, ...]) -> tuple[Sensor, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from phased.clock import EXACT_FLOAT64, Clocks
-from phased.estimator.settings import Settings, repeated
+from phased.estimator.settings import Settings, check_lists, repeated
 from phased.estimator.units import in_unit, ticks_of
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def flatten(
     unit: str,
 ) -> dict[str, Any]:
     """The fields of Events from one array of times and one of values per sequence."""
-    for name, given in (("variables", variables), ("statics", statics)):
-        if isinstance(given, str) or not isinstance(given, Iterable | None):
-            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+    check_lists(variables=variables, statics=statics)
     if len(times) != len(values):
         raise ValueError(f"times and values must have one array per sequence, got {len(times)} and {len(values)}.")
     names = np.arange(len(times)) if ids is None else np.asarray(ids)

@@ -85,9 +85,7 @@ class Settings:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
         if merge is not None and merge not in get_args(Merge):
             raise ValueError(f"merge must be None or one of {', '.join(get_args(Merge))}, got {merge!r}.")
-        for name, given in (("static", static), ("drop", drop)):
-            if isinstance(given, str) or not isinstance(given, Iterable | None):
-                raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+        check_lists(static=static, drop=drop)
         for name in sorted({*(static or ())} & {*(drop or ())}):
             raise ValueError(f"a variable must be either in static or in drop, got {name!r} in both. Leave it out of one.")
         columns = {role: name for role, name in columns.items() if name is not None}
@@ -139,6 +137,13 @@ class Settings:
         numbers = self.missing.get(name, self.missing.get(EVERY, ()))
         with np.errstate(over="ignore"):
             return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
+
+
+def check_lists(**arguments: Any) -> None:
+    """Raise a TypeError for an argument that is no list of names, such as one name."""
+    for name, given in arguments.items():
+        if isinstance(given, str) or not isinstance(given, Iterable | None):
+            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
 
 
 def by_name(missing: Any) -> dict[str, tuple[float, ...]]:

@@ -9,29 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MICROSECONDS = {
-    "ns": 1e-3,
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
+UNITS: dict[str, tuple[Any, ...]] = {
+    "ns": (1e-3, "nanosecond", "nanoseconds"),
+    "us": (1, "µs", "microsecond", "microseconds"),
+    "ms": (1_000, "millisecond", "milliseconds"),
+    "s": (1_000_000, "sec", "secs", "second", "seconds"),
+    "min": (60_000_000, "mins", "minute", "minutes"),
+    "h": (3_600_000_000, "hr", "hrs", "hour", "hours"),
+    "d": (86_400_000_000, "day", "days"),
+    "w": (604_800_000_000, "week", "weeks"),
 }
-ALIASES = {
-    "ns": ("nanosecond", "nanoseconds"),
-    "us": ("µs", "microsecond", "microseconds"),
-    "ms": ("millisecond", "milliseconds"),
-    "s": ("sec", "secs", "second", "seconds"),
-    "min": ("mins", "minute", "minutes"),
-    "h": ("hr", "hrs", "hour", "hours"),
-    "d": ("day", "days"),
-    "w": ("week", "weeks"),
-}
+"""Microseconds in each unit, and its other names."""
+MICROSECONDS: dict[str, float] = {unit: size for unit, (size, *_) in UNITS.items()}
+NAMES = {name: unit for unit, (_, *names) in UNITS.items() for name in (unit, *names)}
 FIRST, LAST = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]").astype(np.int64).tolist()
 """Dates that Python and CSV files can have, in microseconds since 1970."""
-NAMES = {name: unit for unit, names in ALIASES.items() for name in (unit, *names)}
 
 
 def unit_name(unit: str) -> str:

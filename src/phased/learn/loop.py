@@ -269,6 +269,7 @@ def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Ave
 def evaluate(step: Step, batches: Iterator[Part]) -> Score:
     """The result of a test of a step's model in eval."""
     module, objective = step.module.eval(), step.objective
+    zero = torch.zeros((), dtype=torch.float64, device=step.fabric.device)
     sums: dict[str, Tensor | int] = {}
     for batch, labels, _ in batches:
         output = module(batch)
@@ -278,7 +279,7 @@ def evaluate(step: Step, batches: Iterator[Part]) -> Score:
             found |= {} if counts is None else counts._asdict()
         for name, value in found.items():
             if value is not None:
-                sums[name] = sums.get(name, 0) + (value.double() if isinstance(value, Tensor) else value)
+                sums[name] = sums.get(name, zero if isinstance(value, Tensor) else 0) + value
     total = summed(sums, step.fabric)
     return Score(
         test=mean(total["score"], total["answers"]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,10 +30,11 @@ def backends() -> dict[str, Backend]:
     return {backend.name: backend for backend in BACKENDS}
 
 
-def require(name: str) -> None:
-    """Raise if the named backend cannot run here; "auto" always can."""
-    if name != "auto":
-        _running(named(name))
+def require(name: str, device: torch.device | None = None) -> None:
+    """Raise if the named backend cannot run on this device (None: the current one); "auto" always can."""
+    missing = None if name == "auto" else named(name).missing(device)
+    if missing is not None:
+        raise RuntimeError(f'backend="{name}" cannot run here: {missing} Or let backend="auto" choose.')
 
 
 def renamed(name: str) -> str:
@@ -42,18 +44,10 @@ def renamed(name: str) -> str:
 
 def named(name: str) -> Backend:
     """The backend of this name."""
-    for backend in BACKENDS:
-        if backend.name == name:
-            return backend
-    raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *backends())))}, got {name!r}.")
-
-
-def _running(backend: Backend, device: torch.device | None = None) -> Backend:
-    """The backend, unless it cannot run on this device (None: the current one)."""
-    missing = backend.missing(device)
-    if missing is not None:
-        raise RuntimeError(f'backend="{backend.name}" cannot run here: {missing} Or let backend="auto" choose.')
-    return backend
+    found = backends()
+    if name not in found:
+        raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *found)))}, got {name!r}.")
+    return found[name]
 
 
 def has_graphs(name: str) -> bool:
@@ -71,7 +65,7 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
         cell, shape = problem.cell.name, problem.gate.shape
         return first_usable(candidates, device, lambda each: each.lacks(cell, shape) or each.refuses(problem)) or eager.BACKEND
     backend = named(name)
-    _running(backend, device if backend.device == kind else None)
+    require(name, device if backend.device == kind else None)
     if backend.device not in (None, kind):
         raise ValueError(
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '
@@ -151,12 +145,8 @@ def stepper(
 
 def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:
     """How often each unit is open in each sequence, (B, H) int64, without a leak, at times (T, B) with lengths (B,) or None."""
-    if time.device == gate.period.device and tracing.readable(time):
-        for backend in _able_on(time.device):
-            if backend.count is not None:
-                return backend.count(gate, time, lengths)
-    with torch.no_grad():
-        return schedule.count(gate._replace(leak=0.0), time, lengths)
+    own = _part("count", time.device) if time.device == gate.period.device and tracing.readable(time) else None
+    return schedule.count(gate._replace(leak=0.0), time, lengths) if own is None else own(gate, time, lengths)
 
 
 def is_clock(time: Tensor, lengths: Tensor | None) -> bool:
@@ -164,12 +154,11 @@ def is_clock(time: Tensor, lengths: Tensor | None) -> bool:
 
     torch needs eight operators for that, which take as long as the rest of a small layer's checks together.
     """
-    for backend in _able_on(time.device):
-        if backend.is_clock is not None:
-            return backend.is_clock(time, lengths)
-    return False
+    own = _part("is_clock", time.device)
+    return own is not None and own(time, lengths)
 
 
-def _able_on(device: torch.device) -> Iterator[Backend]:
-    """The backends for this device that can run."""
-    return (backend for backend in BACKENDS if backend.device == device.type and backend.missing(device) is None)
+def _part(name: str, device: torch.device) -> Any:
+    """An optional part of the first backend for this device that can run and has it; None without one."""
+    able = (getattr(each, name) for each in BACKENDS if each.device == device.type and each.missing(device) is None)
+    return next((part for part in able if part is not None), None)

@@ -52,16 +52,12 @@ class Problem(NamedTuple):
         steps, batch, features = x.shape
         check_weights(self.cell, self.weights, self.gate, features, x.dtype, x.device)
         units = self.weights.hh.shape[1]
-        if self.time.shape != (steps, batch) or self.time.device != x.device or self.time.is_complex():
-            raise unlike("time", self.time, (steps, batch), None, x.device)
+        expect("time", self.time, (steps, batch), None, x.device)
         if len(self.state) != self.cell.states and not (empty_state and not self.state):
             raise ValueError(f"state must be {self.cell.states} tensors of shape ({batch}, {units}), got {len(self.state)}.")
         for name, state in zip(("h_0", "c_0"), self.state, strict=False):
-            if state.shape != (batch, units) or state.dtype != x.dtype or state.device != x.device:
-                raise unlike(name, state, (batch, units), x.dtype, x.device)
-        lengths = self.lengths
-        if lengths is not None and (lengths.shape != (batch,) or lengths.dtype != torch.int64 or lengths.device != x.device):
-            raise unlike("lengths", lengths, (batch,), torch.int64, x.device)
+            expect(name, state, (batch, units), x.dtype, x.device)
+        expect("lengths", self.lengths, (batch,), torch.int64, x.device)
 
 
 class EventCount(NamedTuple):
@@ -104,11 +100,9 @@ class Result(NamedTuple):
             raise ValueError(f"the final state must be {problem.cell.states} tensors, got {len(self.final)}.")
         if not self.output.is_contiguous():
             raise ValueError("output must be contiguous. Pass the output of the forward pass as it is.")
-        expected: list[tuple[str, Tensor, tuple[int, ...]]] = [("output", self.output, (steps, batch, units))]
-        expected += [(name, state, (batch, units)) for name, state in zip(("h_n", "c_n"), self.final, strict=False)]
-        for name, tensor, shape in expected:
-            if tensor.shape != shape or tensor.dtype != x.dtype or tensor.device != x.device:
-                raise unlike(name, tensor, shape, x.dtype, x.device)
+        expect("output", self.output, (steps, batch, units), x.dtype, x.device)
+        for name, state in zip(("h_n", "c_n"), self.final, strict=False):
+            expect(name, state, (batch, units), x.dtype, x.device)
 
 
 class Gradients(NamedTuple):
@@ -187,16 +181,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
 
 
-def never_missing(device: torch.device | None = None) -> str | None:
-    """For a backend that runs wherever torch does."""
-    return None
-
-
-def refuses_nothing(problem: Problem) -> str | None:
-    """For a backend that computes every problem."""
-    return None
-
-
 @dataclass(frozen=True)
 class Backend:
     """One way to compute the recurrence.
@@ -211,8 +195,8 @@ class Backend:
     device: str | None = None  # type of the device that its tensors must be on; None for any
     cells: Collection[str] | None = None  # names of the cells that it computes; None: all
     shapes: Collection[str] | None = None  # names of the gate shapes, likewise
-    missing: Missing = never_missing
-    refuses: Callable[[Problem], str | None] = refuses_nothing
+    missing: Missing = lambda device=None: None
+    refuses: Callable[[Problem], str | None] = lambda problem: None
     replay: Callable[[Problem], Replay | None] | None = None  # returns None for a problem that is like no earlier one
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.
@@ -235,18 +219,13 @@ def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, d
     ih, hh, bias_ih, bias_hh, peephole = weights
     units = hh.shape[-1]
     stacked = cell.gates * units
-    if hh.shape != (stacked, units) or hh.dtype != dtype or hh.device != device:
-        raise unlike("weight_hh", hh, (stacked, units), dtype, device)
-    if ih.shape != (stacked, features) or ih.dtype != dtype or ih.device != device:
-        raise unlike("weight_ih", ih, (stacked, features), dtype, device)
-    for bias in (bias_ih, bias_hh):
-        if bias is not None and (bias.shape != (stacked,) or bias.dtype != dtype or bias.device != device):
-            raise unlike("bias_ih" if bias is bias_ih else "bias_hh", bias, (stacked,), dtype, device)
-    if peephole is not None and (peephole.shape != (3, units) or peephole.dtype != dtype or peephole.device != device):
-        raise unlike("the peepholes", peephole, (3, units), dtype, device)
+    expect("weight_hh", hh, (stacked, units), dtype, device)
+    expect("weight_ih", ih, (stacked, features), dtype, device)
+    expect("bias_ih", bias_ih, (stacked,), dtype, device)
+    expect("bias_hh", bias_hh, (stacked,), dtype, device)
+    expect("the peepholes", peephole, (3, units), dtype, device)
     for name, value in zip(("period", "shift", "ratio_on"), gate.parameters(), strict=True):
-        if value.shape != (units,) or value.dtype != torch.float64 or value.device != device:
-            raise unlike(name, value, (units,), torch.float64, device)
+        expect(name, value, (units,), torch.float64, device)
 
 
 def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None]) -> None:
@@ -255,8 +234,7 @@ def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence
         raise ValueError(f"gradients to the final state must be {len(result.final)} tensors, got {len(to_final)}.")
     pairs = [(result.output, to_output), *zip(result.final, to_final, strict=True)]
     for name, (of, to) in zip(("output", "h_n", "c_n"), pairs, strict=False):
-        if to is not None and (to.shape != of.shape or to.dtype != of.dtype or to.device != of.device):
-            raise unlike(f"the gradient to {name}", to, tuple(of.shape), of.dtype, of.device)
+        expect(f"the gradient to {name}", to, of.shape, of.dtype, of.device)
 
 
 def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor], device: torch.device) -> None:
@@ -273,9 +251,13 @@ def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor], device: torch.d
             )
 
 
-def unlike(name: str, tensor: Tensor, shape: Sequence[int], dtype: torch.dtype | None, device: torch.device) -> Exception:
-    """The error for a tensor that is not as expected: a TypeError for its dtype, else a ValueError."""
+def expect(name: str, tensor: Tensor | None, shape: Sequence[int], dtype: torch.dtype | None, device: torch.device) -> None:
+    """Raise unless a tensor, if there is one, has this shape, dtype (None: that of any real numbers) and device."""
+    if tensor is None:
+        return
+    has_dtype = not tensor.is_complex() if dtype is None else tensor.dtype == dtype
+    if has_dtype and tensor.shape == shape and tensor.device == device:
+        return
     wanted = f"shape {tuple(shape)}{'' if dtype is None else f', {dtype},'} on {device}"
-    got = f"{tuple(tensor.shape)}, {tensor.dtype}, on {tensor.device}"
-    kind = TypeError if dtype is not None and tensor.dtype != dtype else ValueError
-    return kind(f"{name} must have {wanted}, got {got}. {CURE}")
+    error = ValueError if has_dtype or dtype is None else TypeError
+    raise error(f"{name} must have {wanted}, got {tuple(tensor.shape)}, {tensor.dtype}, on {tensor.device}. {CURE}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 import torch
@@ -82,6 +83,12 @@ def _like(tensor: Tensor) -> Tensor:
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
     """Zeros in place of gradients that are None."""
     return tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, like, strict=True))
+
+
+def split(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[list[Tensor]]:
+    """As many tensors as each count says, one group after another."""
+    rest = iter(tensors)
+    return [[*islice(rest, count)] for count in counts]
 
 
 class Operator:
@@ -234,11 +241,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
 
     def run_autograd(ctx: Any, to_output: Tensor | None, to_final: list[Tensor | None], _: Any) -> tuple[Any, ...]:
         input, time, lengths, out, *rest = ctx.saved_tensors
-        groups: list[list[Tensor]] = []
-        for count in ctx.counts:
-            groups.append(rest[:count])
-            rest = rest[count:]
-        state, weights, gate, final, saved = groups
+        state, weights, gate, final, saved = split(rest, ctx.counts)
         to_end = list(filled(to_final or [None] * len(final), final))
         to_input, to_state, to_weights, to_gate = backward_op(
             *ctx.settings, input, time, state, weights, gate, lengths, ctx.autocast, out, final, saved, to_output, to_end
@@ -259,7 +262,8 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
             result = (
                 forward(problem, True, *replayed) if begin is None or tracing.saving_is_hooked() else begin(problem, *replayed)
             )
-            counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
+            states = len(problem.state)
+            counts = 1, states, len(tensors) - states - 4, 3, 1, len(result.final), len(result.saved)
             ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result.event_count, counts
             ctx.fast_backward = result.fast_backward
             ctx.set_materialize_grads(False)
@@ -274,18 +278,16 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
                 found = ctx.fast_backward(saved, ctx.settings[3], to_output, to_final)
                 if found is not None:
                     return None, None, *found
-            cell, kind, autocast, events, (weights, gates, finals) = ctx.settings
-            input, *state = kept[:weights]
-            end = gates + 4 + finals
-            matrices, gate = Weights.from_present(kept[weights:gates]), TimeGate(*kept[gates : gates + 3], *kind)
-            problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
-            result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], events)
+            cell, kind, autocast, events, counts = ctx.settings
+            (input,), state, weights, gate, (output,), final, tape = split(kept, counts)
+            matrices, own_gate = Weights.from_present(weights), TimeGate(gate[0], gate[1], gate[2], *kind)
+            problem = Problem(cell, own_gate, input, time, tuple(state), matrices, lengths, autocast)
+            result = Result(output, tuple(final), tape, events)
             with torch.no_grad() if differentiable else nullcontext(), without_autocast(input.device.type):
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[2])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
             if differentiable:
-                inputs = kept[: gates + 3]
-                depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]
+                depends_on = [t for t in (input, *state, *weights, *gate, to_output, *to_final) if t is not None]
                 results = FirstDerivative.apply(len(results), *results, *depends_on)  # type: ignore[no-untyped-call]
             return None, None, *results
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,6 +104,11 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
     )
 
 
+def texts(*heads: str) -> Columns:
+    """The columns of rows that are tuples of texts."""
+    return {head: itemgetter(place) for place, head in enumerate(heads)}
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """Cases and tables.
@@ -143,19 +149,19 @@ class Benchmark:
         with same_terms(self.threads):
             settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path | None)}))
             result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
-            regular = file is not None and destination(file)[1]
-            if regular and file is not None and file.exists():
-                result = continued(file, result)
+            kept = file if file is not None and destination(file)[1] else None  # a device or a FIFO is written once, at the end
+            if kept is not None and kept.exists():
+                result = continued(kept, result)
             finished = {(case["part"], case["case"]) for case in result["cases"]}
             cases = list(self.cases(**plan))
             for number, case in enumerate(cases, 1):
                 if (case.part, case.name) not in finished:
                     show(f"{number} of {len(cases)}: {case.part}, {case.name}")
                     result["cases"].append({"part": case.part, "case": case.name, **case.measure()})
-                    if regular and file is not None:
-                        write(file, result)
-            if file is not None and not regular:
-                write(file, result)
+                    if kept is not None:
+                        write(kept, result)
+        if file is not None and kept is None:
+            write(file, result)
         return result
 
     def tables(self, result: Result) -> list[Table]:
@@ -186,7 +192,9 @@ def read(file: Path) -> Result:
         found: Result = json.loads(file.read_bytes())
         return {"machine": dict(found["machine"]), "plan": dict(found["plan"]), "cases": list(found["cases"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Name another file.") from error
+        raise ValueError(
+            f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Delete it, or name another file."
+        ) from error
 
 
 def continued(file: Path, new: Result) -> Result:

@@ -37,7 +37,7 @@ LOW, HALF_PEER, FLOAT32 = f"{OURS} in bfloat16", f"{PEER} in float16", f"{PEER} 
 
 
 def measured(work: Work, rounds: int, *names: str, profiled: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-    """Time steps of models in turns, and before that the kernels of the `profiled` ones."""
+    """Time steps of models in turns. The kernels of the `profiled` models are timed before."""
     kernels = {name: kernel_times(work, name) for name in profiled}
     if profiled:
         options |= {"gpu": {name: sum(found.values()) for name, found in kernels.items()}, "kernels": kernels}

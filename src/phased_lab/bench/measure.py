@@ -51,7 +51,7 @@ class Timing(NamedTuple):
     @staticmethod
     def of(seconds: Sequence[float]) -> Timing:
         """From several measurements, in seconds."""
-        low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
+        low, _, high = quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else (seconds[0],) * 3
         return Timing(median(seconds), low, high)
 
     def per(self, count: int) -> Timing:

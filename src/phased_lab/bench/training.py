@@ -18,7 +18,7 @@ from phased.learn.feed import Part, numbered, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
-from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Cases, Columns, Row, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.measure import compare, synchroniser
 from phased_lab.lipreader.network import SIDE, SOUND
 from phased_lab.paper import lipreading as lips
@@ -76,23 +76,22 @@ def run_of(task: str) -> Run:
 
 
 def variants(run: Run, ratio: float) -> dict[str, NetworkConfig]:
-    """Return PhasedLSTM with the open ratio of the start and the end of training and with the paper's leak, and the peers."""
+    """Return PhasedLSTM with the open ratio of the start and the end of training and with the paper's leak, and nn.LSTM."""
     network: Any = run.network
     return {
         **{f"leak 0, r_on {each:g}": replace(network, leak=0.0, ratio_on=each) for each in dict.fromkeys((USUAL_RATIO, ratio))},
         "leak 0.001": network,
         "nn.LSTM": replace(network, model="lstm"),
-        PLAIN: network,
     }
 
 
-def training(run: Run, name: str, network: NetworkConfig, count: int = STEPS, recorded: bool = False) -> Callable[[], None]:
-    """A function that makes `count` training steps, and was warmed up. The plain loop runs in PyTorch.
+def training(run: Run, network: Any, count: int = STEPS, recorded: bool = False, plain: bool = False) -> Callable[[], None]:
+    """A function that makes `count` training steps, and was warmed up. With `plain` the layer is a loop in PyTorch.
 
     With `recorded`, steps are replayed as CUDA graphs, and the warm-up lasts until the graphs are recorded.
     """
     model, settings = network.build(run.task, seed=0), Training()
-    if name == PLAIN:
+    if plain:
         model.rnn.backend = "reference"
     batches = [run.task.batch(0, "train", 1, number, settings.batch) for number in range(count)]
     return Contestant(model, settings, recorded).on(batches, 2 + WARM_UP // count if recorded else 1)
@@ -102,24 +101,29 @@ def step_of_task(task: str, rounds: int) -> dict[str, Any]:
     """Time training steps in rounds of 8, and in two rounds of 1 for the plain loop. On a GPU also as CUDA graphs."""
     run, sync = run_of(task), synchroniser()
     networks = variants(run, RUNS[task][1])
-    fast = {name: network for name, network in networks.items() if name != PLAIN}
-    ways = {name: training(run, name, network) for name, network in fast.items()}
+    ways = {name: training(run, network) for name, network in networks.items()}
     if sync is not None:
-        ways |= {name + RECORDED: training(run, name, network, recorded=True) for name, network in fast.items()}
+        ways |= {name + RECORDED: training(run, network, recorded=True) for name, network in networks.items()}
     seconds = {name: timing.per(STEPS) for name, timing in compare(ways, rounds, sync=sync, long=True).items()}
-    seconds |= compare({PLAIN: training(run, PLAIN, networks[PLAIN], 1)}, 2, sync=sync, long=True)
+    seconds |= compare({PLAIN: training(run, run.network, 1, plain=True)}, 2, sync=sync, long=True)
     return {"steps": run.training.epochs * len(sizes(run.training.train, run.training.batch)), "seconds": seconds}
 
 
-def learned(row: Row) -> str:
-    """Return the contestant with the open ratio of the end of training, or "" if the open ratio is not learned."""
-    names = [name for name in row.case["seconds"] if name.startswith("leak 0, ") and name != FIRST and RECORDED not in name]
-    return names[0] if names else ""
+def columns(cell: Callable[..., str], *others: str) -> Columns:
+    """A column for each contestant without a leak and for the others. "stays" stands for an open ratio that is not learned."""
+
+    def learned(row: Row) -> str:
+        names = (name for name in row.measured if name.startswith("leak 0, ") and name != FIRST and RECORDED not in name)
+        return next((cell(row, name) for name in names), "stays")
+
+    of_others = {name: partial(cell, name=name) for name in others}
+    return {FIRST: partial(cell, name=FIRST), "leak 0, r_on as learned": learned, **of_others}
 
 
 def with_run(row: Row, name: str) -> str:
-    """The time of a step and of a whole run."""
-    return f"{row.value(name)}, {row.median(name) * row.case['steps'] / 60:.1f} min"
+    """The time of a step and of a whole run, and an open ratio as learned."""
+    ratio = f" ({name.rpartition(' ')[2]})" if "r_on" in name and name != FIRST else ""
+    return f"{row.value(name)}, {row.median(name) * row.case['steps'] / 60:.1f} min{ratio}"
 
 
 def with_ratio(row: Row, name: str) -> str:
@@ -135,22 +139,13 @@ def recorded(cases: Cases) -> Iterator[Row]:
 @benchmark(
     Sheet(
         each_case("a training step"),
-        {
-            "task": lambda row: row.label,
-            FIRST: lambda row: with_run(row, FIRST),
-            "leak 0, r_on as learned": lambda row: (
-                f"{with_run(row, learned(row))} ({learned(row).rpartition(' ')[2]})" if learned(row) else "stays"
-            ),
-            **{name: partial(with_run, name=name) for name in ("leak 0.001", "nn.LSTM", PLAIN)},
-        },
+        {"task": lambda row: row.label, **columns(with_run, "leak 0.001", "nn.LSTM", PLAIN)},
     ),
     Sheet(
         recorded,
         {
             "task, steps recorded": lambda row: row.label,
-            FIRST: lambda row: with_ratio(row, FIRST),
-            "leak 0, r_on as learned": lambda row: with_ratio(row, learned(row)) if learned(row) else "stays",
-            **{name: partial(with_ratio, name=name) for name in ("leak 0.001", "nn.LSTM")},
+            **columns(with_ratio, "leak 0.001", "nn.LSTM"),
             "nn.LSTM, not recorded": lambda row: row.value("nn.LSTM", 2),
         },
     ),

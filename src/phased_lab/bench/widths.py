@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from phased_lab.bench.cases import Case, Row, Sheet, benchmark, each_case
-from phased_lab.bench.estimators import CELLS, fitted
-from phased_lab.bench.measure import Timing
+from phased_lab.bench.estimators import CELLS, epochs_of, fitted_in_turns
 from phased_lab.bench.online import STEPS, VARIABLES, made_up
 
 FIRST = 2
@@ -19,14 +18,10 @@ OURS, *OTHERS = CELLS
 
 
 def measure(width: int, sequences: int, epochs: int, rounds: int) -> dict[str, Any]:
-    """Seconds of an epoch by cell. Cells take turns."""
+    """Seconds of an epoch by cell."""
     events, y = made_up(sequences), np.arange(sequences) % 2
-    seconds: dict[str, list[float]] = {cell: [] for cell in CELLS}
-    for _ in range(rounds):
-        for name, own in seconds.items():
-            model = fitted(name, events, y, units=width, epochs=epochs, patience=epochs, random_state=0)
-            own += [epoch.seconds for epoch in model.report_.curve[FIRST - 1 :]]
-    return {"seconds": {name: Timing.of(values) for name, values in seconds.items()}}
+    models = fitted_in_turns(events, y, rounds * [0], units=width, epochs=epochs, patience=epochs)
+    return {"seconds": epochs_of(models, FIRST)}
 
 
 def of(cell: str, row: Row) -> str:

@@ -63,17 +63,14 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
+    from phased_lab.bench.charts import figures
     from phased_lab.report.page import save_report
     from phased_lab.runs.folder import read
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        reading, benchmarks = read(results), []
-        if (results / "bench").is_dir():
-            from phased_lab.bench import charts
-
-            benchmarks = charts.figures(results / "bench")
-        files = save_report(reading.records, reading.skipped, results, folder, benchmarks)
+        reading = read(results)
+        files = save_report(reading.records, reading.skipped, results, folder, figures(results / "bench"))
     for file in files:
         print_line(console, f"  {file}")
 

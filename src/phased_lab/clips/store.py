@@ -43,8 +43,7 @@ class Listed(NamedTuple):
 
 def write(folder: Path, name: str, clip: Clip, key: str = "") -> None:
     """Store a clip: its face as WebP, and MFCCs in float16. `key` names the files that it was made from."""
-    if clip.sentence is None:
-        raise ValueError(f"clip '{name}' must have an alignment to be stored, and has none.")
+    assert clip.sentence is not None
     arrays: dict[str, Any] = {"image": packed(clip.frames), "time": clip.time}
     arrays |= {f"mfcc{rate}": rows.values.astype(np.float16) for rate, rows in clip.mfcc.items()}
     arrays |= {"words": clip.sentence.words, "spans": clip.sentence.spans}
@@ -110,9 +109,7 @@ def packed(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rows = -(-len(frames) // COLUMNS)
     tiles = np.pad(frames, ((0, rows * COLUMNS - len(frames)), (0, 0), (0, 0)), mode="edge")
     mosaic = tiles.reshape(rows, COLUMNS, SIDE, SIDE).swapaxes(1, 2).reshape(rows * SIDE, COLUMNS * SIDE)
-    done, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
-    if not done:
-        raise RuntimeError("OpenCV cannot write WebP. Install it with: pip install 'phased[video]'")
+    _, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
     return np.asarray(image, np.uint8).reshape(-1)
 
 
@@ -180,18 +177,12 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     ordered = sorted(set(read_list(Path(folder)).jump if names is None else names))
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
-    tensor = torch.from_numpy
-    video, sound, sentences, jumps = [], [], [], []
-    for name in ordered:
-        clip = read(Path(folder), name)
-        assert clip.sentence is not None
-        video.append(Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)))
-        rows, ends = clip.sound(rate)
-        sound.append(Ragged.one(x=tensor(rows), time=tensor(ends)))
-        sentences.append(clip.sentence)
-        jumps.append(clip.jump)
+    tensor, clips = torch.from_numpy, [read(Path(folder), name) for name in ordered]
+    video = [Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)) for clip in clips]
+    sound = [Ragged.one(x=tensor(rows), time=tensor(ends)) for rows, ends in (clip.sound(rate) for clip in clips)]
+    sentences = [clip.sentence for clip in clips if clip.sentence is not None]  # all stored clips have one
     words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
-    jump = torch.tensor(jumps, dtype=torch.float32)
+    jump = torch.tensor([clip.jump for clip in clips], dtype=torch.float32)
     return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
 
 

@@ -103,34 +103,32 @@ def draw_learning(groups: Sequence[Group]) -> Figure:
         note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in about.levels.items()) + "."
     levels = [*([] if about.chance is None else [about.chance]), *about.levels.values()]
     if about.metric == "error":
-        kinds, scale = looks(groups, of_conditions=True), alt.Scale(type="log")
-        chart = draw_curves(groups, kinds, "test", "test mean squared error", scale, levels, panels=False)
+        chart = draw_curves(groups, "test", "test mean squared error", alt.Scale(type="log"), levels, one_panel=True)
     else:
         lows = [point.low for group in groups for _, point in group.curve()]
         lowest = float(np.nanmin([about.chance or 0.0, *lows]))
         scale = alt.Scale(domain=[100 * lowest - 2, 101], nice=False)
-        chart = draw_curves(groups, looks(groups), "test", "test accuracy (%)", scale, levels, unit=100.0)
+        chart = draw_curves(groups, "test", "test accuracy (%)", scale, levels, unit=100.0)
     return Figure("learning", "Learning curves", note, chart)
 
 
 def draw_loss(groups: Sequence[Group]) -> Figure:
     """The test loss over training, a panel for each condition."""
     note = f"Line: mean. Band: minimum to maximum over seeds. {seeds_note(groups)}."
-    return Figure("loss", "Test loss", note, draw_curves(groups, looks(groups), "test_loss", "test loss", alt.Scale(zero=True)))
+    return Figure("loss", "Test loss", note, draw_curves(groups, "test_loss", "test loss", alt.Scale(zero=True)))
 
 
 def draw_curves(
     groups: Sequence[Group],
-    kinds: Sequence[Look],
     field: str,
     title: str,
     scale: alt.Scale,
     levels: Sequence[float] = (),
     unit: float = 1.0,
-    panels: bool = True,
+    one_panel: bool = False,
 ) -> alt.TopLevelMixin:
-    """Mean and range over seeds at every epoch, with a panel for each condition."""
-    about = groups[0].experiment
+    """Mean and range over seeds at every epoch, with a panel for each condition or all conditions in one panel."""
+    about, kinds = groups[0].experiment, looks(groups, of_conditions=one_panel)
     rows: list[Row] = []
     for group, look in zip(groups, kinds, strict=True):
         place = {"condition": about.condition(group.condition), "label": look.label, "seeds": group.test.n}
@@ -161,7 +159,7 @@ def draw_curves(
     )
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
     description = f"The {field.replace('_', ' ')} over training, mean and range over seeds"
-    if not panels or len(conditions) < 2:
+    if one_panel or len(conditions) < 2:
         return alone(chart, description, labels)
     columns = min(3, len(conditions))
     sized = chart.properties(width=WIDTH // columns - 15, height=HEIGHT)

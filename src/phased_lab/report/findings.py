@@ -11,22 +11,8 @@ from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Experiment
 
 
-class LeakPair(NamedTuple):
-    """The same runs with and without a leak."""
-
-    without: Group
-    leaking: Group
-
-    @property
-    def within_spread(self) -> bool | None:
-        """Whether the difference is at most the larger standard deviation, or None if a group has only one seed."""
-        sides = self.without.test.deviation, self.leaking.test.deviation
-        difference = self.without.test.mean - self.leaking.test.mean
-        return None if sides[0] is None or sides[1] is None else abs(difference) <= max(sides[0], sides[1])
-
-
-def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
-    """Pairs of groups that differ only in the leak, one of them without."""
+def leak_pairs(of: Sequence[Group]) -> list[tuple[Group, Group]]:
+    """Return pairs of groups without and with a leak that differ in no other setting."""
 
     def rest(group: Group) -> str:
         settings = {key: value for key, value in group.settings.items() if key.rpartition(".")[2] not in {"leak", "name"}}
@@ -34,7 +20,7 @@ def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
 
     leaks = [(group, leak) for group in of if isinstance(leak := group.settings.get("leak"), int | float)]
     without = {rest(group): group for group, leak in leaks if leak == 0}
-    return [LeakPair(without[rest(group)], group) for group, leak in leaks if leak > 0 and rest(group) in without]
+    return [(without[rest(group)], group) for group, leak in leaks if leak > 0 and rest(group) in without]
 
 
 class Missing(NamedTuple):

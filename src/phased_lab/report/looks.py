@@ -23,12 +23,8 @@ class Look(NamedTuple):
 
 def colour(group: Group) -> str:
     """Return the colour of a group's model, the same in every figure. Variants are shades of this colour."""
-    own = group.experiment.kind(group.model).colour
-    if own is not None:
-        return own
-    without = [kind.name for kind in group.experiment.models if kind.colour is None]
-    place = without.index(group.model) if group.model in without else len(without)
-    return OTHERS[place % len(OTHERS)]
+    without = [kind.name for kind in group.experiment.models if kind.colour is None] + [group.model]
+    return group.experiment.kind(group.model).colour or OTHERS[without.index(group.model) % len(OTHERS)]
 
 
 def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:

@@ -142,7 +142,7 @@ def _order(group: Group) -> tuple[Any, ...]:
 
 def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
     """A sort key: known names first, in their order, then the others by name."""
-    return (known.index(name), "") if name in known else (len(known), name)
+    return [*known, name].index(name), name
 
 
 def natural(text: str) -> list[tuple[int, Any]]:

@@ -94,19 +94,20 @@ def further_tests(section: Sequence[Group]) -> Table | None:
 
 def leaks(of: Sequence[Group]) -> Table:
     """A row for each pair of groups that differ only in the leak."""
-    verdict = {True: "yes", False: "no", None: "one seed"}
     pairs = leak_pairs(of)
-    values = sorted({pair.leaking.settings["leak"] for pair in pairs}) or [0.001]
-    scales = {pair.without.scale for pair in pairs}
+    values = sorted({leaking.settings["leak"] for _, leaking in pairs}) or [0.001]
+    scales = {group.scale for group, _ in pairs}
     rows = []
-    for pair in pairs:
-        group = pair.without
+    for group, leaking in pairs:
         what = [group.experiment.name, group.experiment.condition(group.condition, short=True)]
         what += [group.data_words] if group.data else []
-        what += [f"leak {pair.leaking.settings['leak']:g}"] if len(values) > 1 else []
+        what += [f"leak {leaking.settings['leak']:g}"] if len(values) > 1 else []
         what += [f"{group.scale} scale"] if len(scales) > 1 else []
-        sides = [measured(side.test, group.experiment.metric) for side in (pair.without, pair.leaking)]
-        rows.append([", ".join(what), *sides, verdict[pair.within_spread]])
+        one, other = group.test, leaking.test
+        within = "one seed"
+        if one.deviation is not None and other.deviation is not None:
+            within = "yes" if abs(one.mean - other.mean) <= max(one.deviation, other.deviation) else "no"
+        rows.append([", ".join(what), *(measured(side, group.experiment.metric) for side in (one, other)), within])
     with_leak = f"leak {values[0]:g}" if len(values) == 1 else "with the leak"
     note = (
         "Without a leak only open units are computed, in training too. The two runs of a row differ in no other setting. "

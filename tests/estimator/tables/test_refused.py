@@ -57,6 +57,7 @@ def test_a_bad_row_is_named(table, change, message):
         (WIDE, {"value": "a", "layout": "wide"}, "a wide table has a column per variable"),
         (WIDE, {"value": "a"}, "must have a column 'variable' or 'code' or 'Parameter'"),
         ({"id": [0], "time": [1]}, {}, "must have a column besides id and time"),
+        (WIDE, {"variable": ["a"], "drop": ["a"]}, "must have a column besides id and time"),
         (WIDE, {"layout": "tall"}, "layout must be one of auto, long, wide, got 'tall'"),
         (LONG, {"merge": "median"}, "merge must be None or one of mean, sum, last, first, max, min, got 'median'"),
         (LONG, {"static": ["Age"]}, "static must name variables of the table, got 'Age'. It has 'a', 'b'"),

@@ -1,8 +1,7 @@
-"""The charts of benchmarks show the numbers of the files, and a file that is none is named."""
+"""The charts of benchmarks show the numbers of the files, and files without measurements have none."""
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from phased.cli.app import app
@@ -49,12 +48,16 @@ def test_speed_up_has_a_line_for_each_number_of_sequences_in_each_panel():
     assert found["Leak 0.001, nn.LSTM in float32", "32 sequences", 128] == 3.0
 
 
-@pytest.mark.parametrize("content", ["", '{"grid": {}}'])
-def test_a_file_without_the_measurements_has_no_chart_and_a_broken_one_is_named(tmp_path: Path, content):
-    write(tmp_path / "cuda.json", {"machine": MACHINE, "plan": {}, "cases": []})
-    (tmp_path / "cpu.json").write_text(content)
-    with pytest.warns(UserWarning, match=r"cpu\.json' must be a file of `phased bench`, and is not .* It is skipped"):
-        assert charts.figures(tmp_path) == []
+def test_a_file_without_the_measurements_has_no_chart(tmp_path: Path):
+    for name in ("cpu", "cuda"):
+        write(tmp_path / f"{name}.json", {"machine": MACHINE, "plan": {}, "cases": []})
+    assert charts.figures(tmp_path) == charts.figures(tmp_path / "nowhere") == []
+
+
+def test_a_report_names_a_file_that_is_of_no_benchmark(refused, tmp_path: Path):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "cpu.json").write_text('{"grid": {}}')
+    refused("cpu.json' must be a file of `phased bench`, and is not", "report", "--results", tmp_path, "--out", tmp_path / "out")
 
 
 def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures(tmp_path: Path):

@@ -22,6 +22,7 @@ def test_a_timing_is_a_median_between_quartiles():
     timing = measure.Timing.of([3.0, 1.0, 2.0, 4.0, 100.0])
     assert timing.low <= timing.median == 3.0 <= timing.high
     assert timing.per(2).median == 1.5
+    assert measure.Timing.of([1.0, 9.0]) == (5.0, 3.0, 7.0), "quartiles of a few measurements are between them"
 
 
 @pytest.mark.parametrize(
@@ -108,11 +109,12 @@ def test_a_step_of_a_task_is_that_of_its_run_with_and_without_a_leak_and_the_pla
     run, built = training.run_of("superimposed"), []
     monkeypatch.setattr(training, "Contestant", lambda model, *rest: Mock(on=lambda batches, warm_up: built.append(model.rnn)))
     networks = training.variants(run, 0.4)
-    for name, network in networks.items():
-        training.training(run, name, network, count=1)
-    leaks = {"leak 0, r_on 0.05": 0.0, "leak 0, r_on 0.4": 0.0, "leak 0.001": 1e-3, "nn.LSTM": None, "plain loop": 1e-3}
+    for network in networks.values():
+        training.training(run, network, count=1)
+    leaks = {"leak 0, r_on 0.05": 0.0, "leak 0, r_on 0.4": 0.0, "leak 0.001": 1e-3, "nn.LSTM": None}
     assert dict(zip(networks, [getattr(rnn, "leak", None) for rnn in built], strict=True)) == leaks
-    assert [getattr(rnn, "backend", "") == "reference" for rnn in built] == [name == "plain loop" for name in networks]
+    training.training(run, run.network, count=1, plain=True)
+    assert [getattr(rnn, "backend", "") == "reference" for rnn in built] == [False] * 4 + [True]
     assert all(training.run_of(task).network.leak == 1e-3 for task in training.RUNS)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from phased_lab.clips import BadClip
-from phased_lab.clips.decoding import decode
+from phased_lab.clips.decoding import _checked, _Sound, decode
 from videos import FRAMES, HEIGHT, WIDTH, write_video
 
 
@@ -52,6 +52,19 @@ def test_what_is_no_clip_is_named(tmp_path, monkeypatch, make, message):
     with pytest.raises(BadClip, match=message) as caught:
         decode(tmp_path / "a.mkv")
     assert caught.value.path == str(tmp_path / "a.mkv")
+
+
+@pytest.mark.parametrize(
+    "sizes, times, message",
+    [
+        ((48, 48, 48), (0.0, 0.04, 0.04), "times of frames must increase, got 0.040 s after 0.040 s. Copy it again"),
+        ((48, 48, 50), (0.0, 0.04, 0.08), "all frames of a clip must have one size, got several. Cut it"),
+    ],
+)
+def test_frames_that_are_no_video_are_named(sizes, times, message):
+    frames = [np.zeros((size, size), np.uint8) for size in sizes]
+    with pytest.raises(BadClip, match=message):
+        _checked("a.mkv", frames, np.array(times), _Sound("a.mkv", None), "video")
 
 
 @pytest.mark.parametrize("sound", [None, 0.0])

@@ -150,7 +150,7 @@ def test_only_bad_clips_and_no_clips_are_errors(folder, tmp_path):
         place.mkdir(exist_ok=True)
 
 
-def test_other_layouts_of_grid_are_found_and_an_alignment_that_contradicts_its_name_is_reported(folder, tmp_path, monkeypatch):
+def test_other_layouts_of_grid_are_found_and_doubtful_clips_are_kept_and_reported(folder, tmp_path, monkeypatch):
     (folder / "align" / "s2").rename(folder / "s2" / "align")
     inner = folder / "s2" / "video" / "mpg_6000"
     inner.mkdir(parents=True)
@@ -159,8 +159,10 @@ def test_other_layouts_of_grid_are_found_and_an_alignment_that_contradicts_its_n
     monkeypatch.setenv("PHASED_DATA", str(folder.parent))
     assert find_grid() == find_grid(folder) == folder
     write_alignment(folder / "align" / "s1" / "bbaf2n.align", "bin red at f two now")
+    monkeypatch.setattr(preparation, "DAMAGED", 0.5)  # gray levels: less than frames of made-up clips differ by
     made = prepare(find_grid(), tmp_path / "out", workers=1)
-    assert len(made.names) == COUNT
+    assert len(made.names) == len(made.damaged) == COUNT
+    assert made.damaged[0].startswith("s1/bbaf2n: two frames in a row differ by 1 gray level")
     assert made.contradictions == ("s1/bbaf2n: its name spells 'blue', its alignment has 'red'.",)
 
 
@@ -177,20 +179,20 @@ def test_processes_prepare_real_clips_and_neither_a_bad_one_nor_one_that_ends_it
     def deadly(place, source):
         import os
 
-        return os._exit(1) if source.name == "s1/deadly" else alone(place, source)
+        return os._exit(1) if source.name == "s1/abrupt" else alone(place, source)  # the first clip: others wait for it
 
     monkeypatch.setattr(preparation, "_prepare", deadly)
     for name in ("bbaf2n", "bbaf4p"):
         place = tmp_path / "s1" / f"{name}.mkv"
         place.parent.mkdir(exist_ok=True)
         place.symlink_to(grid / "s1" / f"{name}.mkv")
-    for name in ("bad", "deadly"):
+    for name in ("bad", "abrupt"):
         (tmp_path / "s1" / f"{name}.mkv").write_bytes((grid / "s1" / "bbaf2n.mkv").read_bytes()[:20000])
     (tmp_path / "align").symlink_to(grid / "align")
     made = prepare(tmp_path, tmp_path / "out", workers=2)
     assert made.names == ("s1/bbaf2n", "s1/bbaf4p")
-    assert {Path(error.path).stem for error in made.skipped} == {"bad", "deadly"}
-    assert any("deadly.mkv': a clip must not end the process that decodes it" in str(error) for error in made.skipped)
+    assert {Path(error.path).stem for error in made.skipped} == {"bad", "abrupt"}
+    assert any("abrupt.mkv': a clip must not end the process that decodes it" in str(error) for error in made.skipped)
     assert all(path.stat().st_size < 40_000 for path in made.folder.glob("s1/*"))
     assert load_clips(made.folder).video.arrays["x"].shape == (150, 48, 48)
     assert store.read(made.folder, made.names[0]).jump < 5

@@ -26,6 +26,8 @@ def full_folder(tmp_path_factory, all_lines) -> Path:
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory, full_folder) -> SimpleNamespace:
-    """The files of the report about the full folder, and the text of its page."""
-    page, *pictures = reported(full_folder, tmp_path_factory.mktemp("report"))
+    """The files of the report about the full folder, with small pictures, and the text of its page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("phased_lab.report.theme.SCALE", 0.2)
+        page, *pictures = reported(full_folder, tmp_path_factory.mktemp("report"))
     return SimpleNamespace(page=page, pictures=pictures, text=page.read_text())

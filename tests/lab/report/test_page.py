@@ -6,10 +6,8 @@ import re
 import pytest
 
 from phased_lab import docs_tables
-from phased_lab.report.page import NAME, SPEED, render, sections
-from phased_lab.report.theme import Figure
+from phased_lab.report.page import NAME, render, sections
 from phased_lab.runs import discovery
-from phased_lab.runs.folder import read
 from records import records, reported, visible
 
 
@@ -64,18 +62,11 @@ def test_what_is_missing_stands_at_the_end_with_its_commands(result):
         assert f"phased run {experiment} --scale paper --seeds 5 --out results" in empty
 
 
-@pytest.mark.usefixtures("data_folder")
-def test_the_page_is_the_same_on_a_machine_with_data(full_folder, report):
-    found = read(full_folder)
-    assert render(sections(found.records), found.records, found.skipped, full_folder.as_posix()) == report.text
-
-
-def test_benchmarks_are_a_section(result):
-    found = records(result())
-    (chart, *_) = (part for part in sections(found)[0].parts if isinstance(part, Figure))
-    page = render(sections(found, [chart._replace(name="growth", title="Growth")]), found)
-    assert f'<section id="{SPEED}">' in page
-    assert f"{SPEED}-growth" in specs(page)
+def test_the_page_is_the_same_on_a_machine_with_data(result, request):
+    digits = result("nmnist", "phased", "simulated")
+    page = page_of(digits)
+    request.getfixturevalue("data_folder")
+    assert page_of(digits) == page
 
 
 def test_a_run_made_again_is_counted_once_and_one_seed_is_shown_without_a_spread(result):

@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from contract import Case, assert_contract
 from instructions import CoreOn
-from phased import PhasedGRU, PhasedLSTM
+from phased import PhasedGRU, PhasedLSTM, Stream, ops
 from phased.init import LogUniform
+from phased.ops import native
 from phased.ops.cpu.passes import CoreCall, is_dense
 from phased.ops.native import MISSING, core
 
@@ -66,31 +68,45 @@ def test_an_input_that_needs_no_gradient_changes_no_bit_of_the_others(backend, c
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
+def core_alone(code, **variables):
+    """Run code in a process of its own that loads the core alone, without torch, which takes longer."""
+    load = (
+        "from importlib.util import module_from_spec, spec_from_file_location as found;"
+        f"spec = found('phased._core', {core.__file__!r}); core = module_from_spec(spec); spec.loader.exec_module(core);"
+    )
+    environment = os.environ | variables
+    return subprocess.run([sys.executable, "-c", load + code], env=environment, capture_output=True, text=True, check=False)
+
+
+SETS = "print('loaded', flush=True); print(core.instruction_set(), *core.instruction_sets())"
+
+
 @needs_core
 @pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
 def test_a_variable_limits_the_instruction_set(name):
-    """In a process of its own, because the variable is read once; it loads the core alone, without torch, which takes longer."""
-    load = (
-        "from importlib.util import module_from_spec, spec_from_file_location as found;"
-        f"spec = found('phased._core', {core.__file__!r}); core = module_from_spec(spec); spec.loader.exec_module(core)"
-    )
-    done = under_variable(name, f"{load}; print(core.instruction_set(), *core.instruction_sets())")
-    used, *available = done.stdout.split()
+    _, used, *available = core_alone(SETS, PHASED_INSTRUCTION_SET=name).stdout.split()
     assert available[-1] == "baseline"
     assert used == (name if name in available else available[0])
 
 
 @needs_core
 def test_an_unknown_instruction_set_raises_at_first_use():
-    code = "import torch; from phased import PhasedLSTM; PhasedLSTM(1, 2)(torch.zeros(3, 1), torch.arange(3))"
-    done = under_variable("axv2", code)
+    done = core_alone(SETS, PHASED_INSTRUCTION_SET="axv2")
+    assert done.stdout.strip() == "loaded"
     assert "ValueError: PHASED_INSTRUCTION_SET must be avx512, avx2 or baseline, got axv2." in done.stderr
-    assert under_variable("", code).returncode == 0  # empty: as if it were not set
 
 
-def under_variable(name, code):
-    environment = os.environ | {"PHASED_INSTRUCTION_SET": name}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+@needs_core
+def test_a_process_that_ends_with_cached_launches_prints_nothing():
+    """Caches that Python does not clear at its end never give their references back."""
+    done = core_alone("import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(core.Launches()))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_empty_variable_is_as_if_it_were_not_set(monkeypatch):
+    monkeypatch.setenv("PHASED_INSTRUCTION_SET", "")
+    assert native.load() == (core, MISSING)
+    assert "PHASED_INSTRUCTION_SET" not in os.environ
 
 
 @needs_core
@@ -138,30 +154,29 @@ def test_the_cpu_backend_refuses_other_devices():
         rnn(torch.zeros(4, 2, device="meta"), torch.zeros(4, device="meta"))
 
 
-def without_core(code: str) -> subprocess.CompletedProcess[str]:
-    blocked = f"import sys; sys.modules['phased._core'] = None; {code}"
-    return subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
-
-
-WARNING = "UserWarning: phased runs on cpu without its compiled core, many times slower"
+WARNING = "phased runs on cpu without its compiled core, many times slower"
 
 
 def test_without_the_core_everything_else_works_and_asking_for_it_names_the_cure():
-    done = without_core(
+    code = (
+        "import sys; sys.modules['phased._core'] = None;"
         "import torch; from phased import PhasedLSTM, Stream; rnn = PhasedLSTM(2, 4, leak=0.0);"
         "x, t = torch.randn(9, 2), torch.arange(9); rnn(x, t)[0].sum().backward();"
         "h = Stream(rnn.eval()).run(x, t); torch.testing.assert_close(h, rnn(x, t)[0].detach()); print('fine');"
         "PhasedLSTM(2, 4, backend='cpu')"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "fine", done.stderr
     assert 'backend="cpu" cannot run here: the compiled core is missing' in done.stderr
     assert "Install a C++17 compiler (GCC or Clang), then: pip install --force-reinstall --no-deps " in done.stderr
-    assert done.stderr.count(WARNING) == 1, "the layer was used first"
+    assert done.stderr.count(f"UserWarning: {WARNING}") == 1, "the layer was used first"
 
 
-def test_without_the_core_a_stream_that_is_used_first_warns_once_with_a_cure():
-    code = "import torch; from phased import PhasedLSTM, Stream; rnn = PhasedLSTM(2, 4); x = torch.randn(9, 2), torch.arange(9);"
-    done = without_core(f"{code} Stream(rnn); rnn(*x); rnn(*x)")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count(WARNING) == 1
-    assert "pip install --force-reinstall" in done.stderr
+def test_without_the_core_a_stream_that_is_used_first_warns_once_with_a_cure(monkeypatch):
+    gone = replace(ops.cpu.BACKEND, missing=lambda device=None: "the test took it away. Give it back.")
+    monkeypatch.setattr(ops, "BACKENDS", (ops.REFERENCE, ops.eager.BACKEND, gone))
+    monkeypatch.setattr(ops, "_WARNED", set())
+    rnn, x = PhasedLSTM(2, 4), (torch.randn(9, 2), torch.arange(9))
+    with pytest.warns(UserWarning, match=rf"{WARNING}: the test took it away\. Give it back\."):
+        Stream(rnn)
+    rnn(*x)  # a second warning would be an error

@@ -1,6 +1,7 @@
 """A GPU whose kernels are in NumPy, for tests of what Python passes to them."""
 
 import pytest
+import torch
 
 from numpy_gpu import forget, replace_gpu
 from phased.ops.cuda import replay
@@ -18,3 +19,10 @@ def a_gpu_in_numpy():
     with pytest.MonkeyPatch.context() as patch:
         replace_gpu(patch)
         yield
+
+
+@pytest.fixture(params=[False, True], ids=["launched", "recorded"])
+def capturing(request, monkeypatch):
+    """Whether a graph is being recorded."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: request.param)
+    return request.param

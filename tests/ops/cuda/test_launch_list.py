@@ -15,6 +15,7 @@ from phased.ops.cuda.launch_list import LaunchList, Placeholder, launch_list_of
 from phased.ops.native import MISSING, core
 from recorded_driver import START, GraphRecorder, Recorder
 
+pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 CPU = torch.device("cpu")
 NUMBER = 7 << 40
@@ -167,11 +168,17 @@ def signature_of(problem):
     return replay.signature_of(problem, replay.as_read(replay.tensors_of(problem)))
 
 
-def guess(monkeypatch, size):
-    """Every batch has a guess of its events, and is small or not."""
+@pytest.fixture(autouse=True)
+def _guessed(monkeypatch):
+    """Every batch has a guess of its events."""
     monkeypatch.setattr(counting.Count, "expected", 10**4)
+
+
+@pytest.fixture(params=["small", "not small"])
+def size(request, monkeypatch):
+    """Whether batches are small."""
     monkeypatch.setattr(counting.Count, "likely", (10**4, 9))
-    if size == "not small":
+    if request.param == "not small":
         monkeypatch.setattr(counting, "SMALL", 0)
 
 
@@ -179,11 +186,8 @@ def case_of(kind, **more):
     return Case(**{"steps": 12, "hidden": 9, "ratio": (0.05, 0.1), **KINDS[kind], **more})
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
-@pytest.mark.parametrize("size", ["small", "not small"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch, kind, size):
-    guess(monkeypatch, size)
     replay_pass, replayed = replay.ListedPass.replay, []
     monkeypatch.setattr(replay.ListedPass, "replay", lambda self, *given: replayed.append(self) or replay_pass(self, *given))
     cases = [case_of(kind, seed=seed) for seed in range(3)]
@@ -197,7 +201,6 @@ def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch
     assert all(each in backwards for each in replayed[1::2])
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 def test_a_bounded_number_of_passes_is_listed(monkeypatch):
     monkeypatch.setattr(replay, "KEPT", 2)
     case = Case(steps=12, hidden=9)
@@ -208,9 +211,7 @@ def test_a_bounded_number_of_passes_is_listed(monkeypatch):
     assert len(lists._forwards) == len(lists._backwards) == 1
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
-def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
-    monkeypatch.setattr(counting.Count, "expected", 10**4)
+def test_lists_are_freed_as_soon_as_they_are_forgotten():
     case = Case(steps=12, hidden=9)
     assert_contract(case, "cuda")
     gone = weakref.ref(replay.passes_of(signature_of(case.problem("cuda", case.on("cuda")))))
@@ -223,28 +224,21 @@ def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
         gc.enable()
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
-@pytest.mark.parametrize("size", ["small", "not small"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size):
-    guess(monkeypatch, size)
     monkeypatch.delattr(replay.ListedCall, "run_backward")  # what runs if it is not prepared
     case = case_of(kind)
     assert_contract(case if case.lengths is None else case.poison_padding(), "cuda")
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("kind", ["lstm", "a leak, gru"])
 def test_a_backward_pass_over_times_that_were_copied_is_not_prepared(monkeypatch, kind):
-    monkeypatch.setattr(counting.Count, "expected", 10**4)
     monkeypatch.delattr(replay.ListedBackward, "__call__")
     assert_contract(case_of(kind, integer_time=True), "cuda")
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("kind", ["lstm", "a leak"])
-def test_a_second_backward_pass_over_the_same_graph_gives_the_same(monkeypatch, kind):
-    monkeypatch.setattr(counting.Count, "expected", 10**4)
+def test_a_second_backward_pass_over_the_same_graph_gives_the_same(kind):
     case = case_of(kind)
     leaves = case.on("cuda")
     output, _, _ = case.run("cuda", leaves)
@@ -253,11 +247,9 @@ def test_a_second_backward_pass_over_the_same_graph_gives_the_same(monkeypatch, 
     assert all(torch.equal(a, b) and a.data_ptr() != b.data_ptr() for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("leaf", ["input", "weight_hh", "peephole", "period", "h_0"])
 @pytest.mark.parametrize("leak", [0.0, 0.01])
-def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(monkeypatch, leaf, leak):
-    monkeypatch.setattr(counting.Count, "expected", 10**4)
+def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(leaf, leak):
     case = case_of("peepholes", leak=leak, dtype=torch.float32)
     _, expected = case.gradients("cuda")
     leaves = case.on("cuda")
@@ -271,10 +263,8 @@ def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(monkeypatch
     assert all(torch.equal(a, b) for a, b in zip(found, expected.values(), strict=True))
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("leaf", ["input", "weight_hh", "bias_ih", "period", "h_0"])
-def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
-    monkeypatch.setattr(counting.Count, "expected", 10**4)
+def test_a_tensor_of_another_layout_is_read_as_it_is(leaf):
     case = Case(steps=12, hidden=9)
     assert_contract(case, "cuda")
     wide = torch.stack([case.leaves[leaf], torch.full_like(case.leaves[leaf], torch.nan)], -1)
@@ -283,7 +273,6 @@ def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
     assert_contract(case, "cuda")
 
 
-@pytest.mark.usefixtures("a_gpu_in_numpy")
 def test_a_form_is_listed_when_it_has_been_used_before_and_few_are_counted(monkeypatch):
     monkeypatch.setattr(replay, "LISTED_AFTER", 2)
     monkeypatch.setattr(replay, "SIGNATURES", 3)

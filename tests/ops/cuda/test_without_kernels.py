@@ -1,6 +1,5 @@
 """Where the kernels cannot run: the reason, the cure, and what runs instead."""
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -10,8 +9,6 @@ import torch
 from phased import PhasedLSTM, ops
 from phased.ops.cuda import kernels
 
-gpu = pytest.mark.gpu
-
 
 def unusable(monkeypatch, capability=(9, 0), core=None):
     """A machine with a GPU, as far as torch tells."""
@@ -19,11 +16,6 @@ def unusable(monkeypatch, capability=(9, 0), core=None):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GeForce GTX 1080")
     monkeypatch.setattr(kernels, "cuda_core", lambda: (object(), object(), core))
     return kernels.missing(0)
-
-
-def compiler_without_cuda_core() -> str:
-    code = "import sys; sys.modules['cuda.core'] = None; from phased.ops.cuda.kernels import cuda_core; print(cuda_core()[2])"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_without_a_gpu_asking_for_the_kernels_says_why():
@@ -40,7 +32,8 @@ def test_a_gpu_that_is_too_old_is_named(monkeypatch):
 
 
 def test_missing_cuda_core_names_the_cure(monkeypatch):
-    assert 'pip install "phased[cuda]"' in unusable(monkeypatch, core=compiler_without_cuda_core())
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    assert 'pip install "phased[cuda]"' in unusable(monkeypatch, core=kernels.cuda_core.__wrapped__()[2])
 
 
 def test_a_failed_compilation_shows_the_compilers_words(monkeypatch):

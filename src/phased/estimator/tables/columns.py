@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,31 +21,6 @@ from phased.notice import warn
 MEDS = {"id": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
 FILE = "(file)"  # the column of ids where every file is a sequence
 NUMBERED = {"", "Unnamed: 0", "__index_level_0__"}  # numbers of rows, as pandas and R write them beside the columns
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a long or of a wide table.
-
-    Args:
-        names: the column of each role: time, id unless every file is a sequence, and in a long table variable and value.
-        wide: the variables of a wide table.
-        dropped: columns of a wide table that are left out.
-        layout: "long" or "wide" where the names of the columns say otherwise.
-        selected: whether the columns of a wide table were named.
-    """
-
-    names: dict[str, str]
-    wide: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    layout: Layout | None = None
-    selected: bool = False
-
-    def kinds(self, text: Collection[str] = ()) -> Kinds:
-        """Return the types for a CSV file with these columns. `text`: variables that were text in the table read before."""
-        roles: Kinds = {"id": "id", "time": "any", "variable": "text", "value": "text" if text else "number"}
-        kinds: Kinds = {name: "text" if name in text else "number" for name in self.wide}
-        return {**{name: roles[role] for role, name in self.names.items()}, **kinds}
 
 
 def find(role: str, source: Source, given: str | None, before: Mapping[str, str]) -> str:
@@ -79,21 +54,29 @@ def check_different(roles: Mapping[str, str | None]) -> None:
             )
 
 
-def resolve(source: Source, asked: Settings, like: Settings) -> Columns:
-    """The columns of a table, from the arguments of the call, `asked`, and the settings of the table read before, `like`."""
-    given, before, drop = asked.columns, like.columns, {*asked.drop, *like.drop}
+def resolve(source: Source, asked: Settings, like: Settings | None) -> tuple[Settings, tuple[str, ...], tuple[str, ...]]:
+    """Return the settings with the columns of a table, the variables of a wide table, and its columns that are left out.
+
+    Args:
+        source: the table.
+        asked: arguments of the call.
+        like: settings of the table read before, which complete the arguments.
+    """
+    how, like = (asked, Settings()) if like is None else (asked.completed(like), like)
+    given, before, drop = asked.columns, like.columns, {*how.drop}
     unnamed = source.files_are_sequences and "id" not in given and before.get("id") not in source.columns
     names = {role: find(role, source, given.get(role), before) for role in (["time"] if unnamed else ["id", "time"])}
     check_different(names)
     usual = _usual(source, given, before)
     layout = asked.layout or ("wide" if asked.selected else like.layout or usual)
-    forced = layout if layout != usual else None if asked.layout else like.layout
+    # A layout is remembered if the names of the columns say otherwise.
+    how = replace(how, layout=layout if layout != usual else None if asked.layout else like.layout)
     if layout == "long":
         if asked.selected:
             raise ValueError(f"variable must be one column in a long table, got {listed(asked.variables)}. Use layout='wide'.")
         names |= {role: find(role, source, given.get(role), before) for role in ("variable", "value")}
         check_different(names)
-        return Columns(names, layout=forced, selected=like.selected)
+        return replace(how, columns=names, selected=like.selected), (), ()
     if given.keys() & {"variable", "value"}:
         raise ValueError(
             "a wide table has a column per variable: pass variable=[...] or nothing, "
@@ -104,12 +87,12 @@ def resolve(source: Source, asked: Settings, like: Settings) -> Columns:
         name = next(name for name in columns if name in lacking)
         check_different({**names, "variable": name})
         check_present("variable", name, source)
-    if not columns:
+    wide = tuple(name for name in columns if name not in drop)
+    if not wide:
         which = f" of the variables {listed(like.inputs)}" if like.selected else " besides id and time"
         raise ValueError(f"{source.name} must have a column{which}, got {listed(source.columns)}.")
-    wide = tuple(name for name in columns if name not in drop)
-    dropped = tuple(name for name in source.columns if name in drop)
-    return Columns(names, wide, dropped, forced, like.selected or asked.selected)
+    how = replace(how, columns=names, selected=like.selected or asked.selected)
+    return how, wide, tuple(name for name in source.columns if name in drop)
 
 
 def _others(source: Source, unused: set[str], like: Settings) -> tuple[str, ...]:
@@ -133,26 +116,28 @@ class Opened:
     """A table in memory, with the sequence and the time of each row.
 
     Args:
-        columns: the role of its columns.
         table: its rows.
         how: settings with which it is read.
         like: settings of the table read before, or None.
+        wide: the variables of a wide table.
+        dropped: columns of a wide table that are left out.
         ids: in the order of their first appearance.
         sequence: the number of each row's id.
         times: of each row.
     """
 
-    columns: Columns
     table: Table
     how: Settings
     like: Settings | None
+    wide: tuple[str, ...]
+    dropped: tuple[str, ...]
     ids: NDArray[Any]
     sequence: NDArray[np.int64]
     times: Times
 
     def column(self, role: str) -> pl.Series:
         """The column of a role that this table has."""
-        return self.table.frame[self.columns.names[role]]
+        return self.table.frame[self.how.columns[role]]
 
     def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
         """Return the time of each row in the unit. For dates also return the date of the first used row of each sequence."""
@@ -210,15 +195,19 @@ class Opened:
         """The error about a row with a missing or infinite time."""
         cure = ", or name the variable as static if it is known from the start" if self.like is None else ""
         return ValueError(
-            f"each measurement must have a finite time, got {self.table.cell(self.columns.names['time'], row)} at "
+            f"each measurement must have a finite time, got {self.table.cell(self.how.columns['time'], row)} at "
             f"{self.table.where(row, variable)}. Remove the row{cure}."
         )
 
 
-def open_table(source: Source, columns: Columns, how: Settings, like: Settings | None) -> Opened:
-    """The rows of a source with their ids and times."""
-    names = {"id": FILE, **columns.names}
-    table = source.load(columns.kinds(how.levels), names["id"], names["time"], names.get("variable"))
+def open_table(source: Source, asked: Settings, like: Settings | None) -> Opened:
+    """The rows of a source with their ids and times. `asked` and `like`: as for `resolve`."""
+    how, wide, dropped = resolve(source, asked, like)
+    names = {"id": FILE, **how.columns}
+    roles: Kinds = {"id": "id", "time": "any", "variable": "text", "value": "text" if how.levels else "number"}
+    kinds: Kinds = {name: "text" if name in how.levels else "number" for name in wide}
+    kinds = {**{name: roles[role] for role, name in how.columns.items()}, **kinds}
+    table = source.load(kinds, names["id"], names["time"], names.get("variable"))
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     ids, sequence = encode(table.ids())
@@ -226,7 +215,8 @@ def open_table(source: Source, columns: Columns, how: Settings, like: Settings |
     _check_rounding(table, names["time"], sequence)
     if like is not None and times.unit != like.unit:
         raise ValueError(f"times must be in the unit {like.unit!r}, as in the table read before, got {times.unit!r}.")
-    return Opened(columns, table, how, like, ids, sequence, times)
+    how = replace(how, unit=times.unit, clock=times.clock, offset=times.offset)
+    return Opened(table, how, like, wide, dropped, ids, sequence, times)
 
 
 def _check_rounding(table: Table, name: str, sequence: NDArray[np.int64]) -> None:

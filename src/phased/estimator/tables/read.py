@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from phased.estimator.events import Events
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.tables.cells import empty, read_values, with_levels
-from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
+from phased.estimator.tables.columns import MEDS, Opened, open_table
 from phased.estimator.tables.formats import open_source
 from phased.estimator.tables.rows import (
     Measurements,
@@ -36,19 +37,17 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Eve
         asked: arguments of the call.
         like: settings of the table read before, which complete the arguments.
     """
-    how = asked if like is None else asked.completed(like)
-    found = open_source(source)
-    columns = resolve(found, asked, like or Settings())
-    opened = open_table(found, columns, how, like)
-    cells = (read_wide if columns.wide else read_long)(opened)
-    static, steps = _static(opened, cells), _with_bare_steps(opened, cells)
-    variables = tuple(name for name, is_static in zip(cells.names, cells.static, strict=True) if not is_static)
-    statics = tuple(name for name in cells.names if name not in {*variables}) if how.statics is None else how.statics
+    opened = open_table(open_source(source), asked, like)
+    how = opened.how
+    cells = (read_wide if opened.wide else read_long)(opened)
+    variables, found = (tuple(compress(cells.names, which)) for which in (~cells.static, cells.static))
+    statics = found if how.statics is None else how.statics
+    static, steps = _static(opened, cells, statics), _with_bare_steps(opened, cells)
     events = Events(
         ids=opened.ids,
         variables=variables,
         statics=statics,
-        unit=opened.times.unit,
+        unit=how.unit,
         offset=offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
         time=steps.time,
         entry=offsets(steps.measured),
@@ -56,17 +55,7 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Eve
         value=cells.value,
         static=static,
         origin=cells.origin,
-        settings=replace(
-            how,
-            unit=opened.times.unit,
-            clock=opened.times.clock,
-            offset=opened.times.offset,
-            variables=variables,
-            statics=statics,
-            columns=columns.names,
-            layout=columns.layout,
-            selected=columns.selected,
-        ),
+        settings=replace(how, variables=variables, statics=statics),
         counts={name: count for name, count in cells.counts.items() if count},
     )
     if cells.texts or how.levels:
@@ -183,7 +172,7 @@ def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], 
     never = np.zeros(len(names), np.bool_)
     lacking = kept & ~opened.times.known
     if lacking.any():
-        if opened.columns.names == MEDS and opened.how.statics is None:
+        if opened.how.columns == MEDS and opened.how.statics is None:
             number = np.bincount(code[kept], minlength=len(names))
             never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
         bad = np.flatnonzero(lacking & ~(never | is_in(names, opened.how.statics or ()))[code])
@@ -235,8 +224,8 @@ def read_wide(opened: Opened) -> Cells:
 def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
     """Return the variables, values (rows, variables), NaN in empty cells, texts of text variables, number of sentinels."""
     frame, how = opened.table.frame, opened.how
-    opened.check_names([*opened.columns.wide, *opened.columns.dropped])
-    names = opened.names(opened.columns.wide)
+    opened.check_names([*opened.wide, *opened.dropped])
+    names = opened.names(opened.wide)
     columns = dict(zip(frame.columns, frame.get_columns(), strict=True))
     matrix = np.full((len(frame), len(names)), np.nan)
     texts, sentinels = {}, 0
@@ -288,10 +277,9 @@ def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
     return np.array([name in among for name in names], np.bool_)
 
 
-def _static(opened: Opened, cells: Cells) -> NDArray[np.float64]:
+def _static(opened: Opened, cells: Cells, statics: Sequence[str]) -> NDArray[np.float64]:
     """The values that are known once per sequence, (sequences, statics), NaN where unknown."""
-    names, found = cells.names, np.flatnonzero(cells.static)
-    statics = [names[number] for number in found] if opened.how.statics is None else opened.how.statics
+    names = cells.names
     place = {name: number for number, name in enumerate(statics)}
     places = np.array([place.get(name, 0) for name in names], np.int64)
     text = is_in(names, cells.texts)

@@ -23,11 +23,13 @@ struct PackedLayer {
   T at(int64_t n, int64_t g, int64_t q) const { return weights[(n * kProducts + g) * layer.width + q]; }
 };
 
+// Sums over a unit's events: for period, shift and ratio_on, and for the three peepholes.
+constexpr int64_t kSums = kGateParameters + kPeepholes;
+
 // Rows of `tall` doubles that a dense pass works with: the gates, with harmless values where there is no unit; their slopes; and
 // the sums.
 template <class T>
 struct DenseGate {
-  static constexpr int64_t kSums = kGateParameters + kPeepholes;
   enum Row : int64_t { period, shift, ratio_on, origin, to_phase, to_ratio, sums, rows = sums + kSums };
 
   Buffer<double> values;
@@ -92,6 +94,23 @@ inline std::vector<int64_t> slot_starts(const int64_t* start, int64_t batch, int
   std::vector<int64_t> first(batch + 1, 0);
   for (int64_t b = 0; b < batch; b++) first[b + 1] = first[b] + start[b * (steps + 1) + lengths[b]] + kLanes;
   return first;
+}
+
+// The sums of all threads, in the memory of the first.
+template <class T>
+const T* add_up(const std::vector<Buffer<T>>& totals) {
+  for (size_t thread = 1; thread < totals.size(); thread++)
+    for (int64_t i = 0; i < totals[0].size(); i++) totals[0][i] += totals[thread][i];
+  return totals[0].get();
+}
+
+// Gradients to gates and peepholes from their sums, (kSums, units).
+template <class T>
+void finish_sums(const Problem<T>& p, const double* sums, const Gradients<T>& to) {
+  std::copy_n(sums, kGateParameters * p.units, to.gate);
+  finish_gate(p.gates.period(), p.gates.ratio_on(), p.units, to.gate);
+  const double* const of_peepholes = sums + kGateParameters * p.units;
+  for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++) to.peephole[i] = static_cast<T>(of_peepholes[i]);
 }
 
 }  // namespace
@@ -228,15 +247,12 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
   const Layer<T>& layer = packed.layer;
   const auto first = slot_starts(saved.start, p.batch, p.steps, p.lengths);
   const auto shares = share(p.lengths, p.batch, p.threads);
-  struct Totals {
-    Buffer<T> weights;
-    Buffer<double> peephole, gate;
-  };
-  std::vector<Totals> totals(shares.size());
+  std::vector<Buffer<T>> weights(shares.size());
+  std::vector<Buffer<double>> sums(shares.size());
   in_parallel(shares.size(), [&](int64_t thread) {
-    Totals& total = totals[thread];
-    total = {Buffer<T>(p.units * kProducts * layer.width), Buffer<double>(kPeepholes * p.units),
-             Buffer<double>(kGateParameters * p.units)};
+    weights[thread] = Buffer<T>(p.units * kProducts * layer.width);
+    sums[thread] = Buffer<double>(kSums * p.units);
+    double* const of_gates = sums[thread].get();
     int64_t most = 0;  // events in a block
     for (int64_t b : shares[thread]) {
       const int64_t* start = saved.start + b * (p.steps + 1);
@@ -258,21 +274,14 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
           layer, {z.get(), to_z.get(), to_c.get(), products.get(), step.get(), order.get(), starts.get()}, input_rows(p, b),
           rows_of(p.batch, b, output, p.units), p.h + b * p.units, p.time + b * p.steps, p.lengths[b],
           {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots},
-          to_rows, to_input, {total.weights.get(), total.peephole.get(), total.gate.get()});
+          to_rows, to_input, {weights[thread].get(), of_gates + kGateParameters * p.units, of_gates});
       std::copy_n(to_z.get(), p.units, to.h + b * p.units);
       if (p.c) std::copy_n(to_c.get(), p.units, to.c + b * p.units);
       if (to.input) clear_padding(p, b, to.input, p.features);
     }
   });
-  for (size_t thread = 1; thread < totals.size(); thread++) {
-    for (int64_t i = 0; i < totals[0].weights.size(); i++) totals[0].weights[i] += totals[thread].weights[i];
-    for (int64_t i = 0; i < kPeepholes * p.units; i++) totals[0].peephole[i] += totals[thread].peephole[i];
-    for (int64_t i = 0; i < kGateParameters * p.units; i++) totals[0].gate[i] += totals[thread].gate[i];
-  }
-  unpack(p.cell, p.units, p.features, totals[0].weights.get(), to.weights);
-  for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++) to.peephole[i] = static_cast<T>(totals[0].peephole[i]);
-  std::copy_n(totals[0].gate.get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.gates.period(), p.gates.ratio_on(), p.units, to.gate);
+  unpack(p.cell, p.units, p.features, add_up(weights), to.weights);
+  finish_sums(p, add_up(sums), to);
 }
 
 template <class T>
@@ -325,7 +334,6 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
   const int64_t tall = whole_panels<T>(p.units), taped = p.kept() * whole_units(p.units), columns = kProducts * p.units;
-  constexpr int64_t kSums = DenseGate<T>::kSums;
   large_pages(to_products, p.steps * p.batch * columns);
   const Buffer<T> matrix =
       panels<T>(columns, p.units, [&](int64_t row, int64_t q) { return packed.at(row % p.units, row / p.units, q); });
@@ -358,12 +366,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
       clear_padding(p, b, to_products, columns);
     }
   });
-  for (size_t thread = 1; thread < totals.size(); thread++)
-    for (int64_t i = 0; i < kSums * p.units; i++) totals[0][i] += totals[thread][i];
-  std::copy_n(totals[0].get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.gates.period(), p.gates.ratio_on(), p.units, to.gate);
-  for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++)
-    to.peephole[i] = static_cast<T>(totals[0][kGateParameters * p.units + i]);
+  finish_sums(p, add_up(totals), to);
 }
 
 #define PHASED_INSTANCES(T)                                                                                                     \

@@ -92,7 +92,7 @@ constexpr int64_t whole_units(int64_t units) { return (units + kLanes - 1) / kLa
 // Columns of a dense step's product: kProducts times whole_units, in whole panels.
 template <class T>
 constexpr int64_t dense_columns(int64_t units) {
-  return (kProducts * whole_units(units) + kPanel<T> - 1) / kPanel<T> * kPanel<T>;
+  return whole_panels<T>(kProducts * whole_units(units));
 }
 
 // Units and a vector or two more, in whole vectors.

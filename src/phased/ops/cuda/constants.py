@@ -1,4 +1,4 @@
-"""Numbers that the kernels and their host side share. Each is written once, here, and the kernels receive it as a macro.
+"""Numbers that the kernels and their host side share: each is written once, here, and the kernels receive it as a macro.
 
 Sizes of the kernels' structs are computed here too, because memory is allocated by them. The kernels assert each at compile time.
 """
@@ -32,8 +32,6 @@ AHEAD = LATE + 1  # rows of the output's gradient fetched ahead where weights ar
 HELD_AHEAD = LATE + 2  # the same where weights are held in shared memory: one more is settled
 
 PARTS = 4  # words of 32 units in a layer whose weights are held in shared memory, at most
-WIDE = PARTS * LANES  # slots for its units
-HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes without an event
 ENDS = 4 * LANES  # steps whose last event is known in shared memory
 LISTED = 4  # steps whose first events are listed
 
@@ -46,13 +44,8 @@ EVENTS = 128  # events there that a sequence has in shared memory, a power of tw
 KEPT, KEPT_THREADS = 24, 384
 
 SPREAD_UNITS = 8  # of a block where a layer's units are spread over the multiprocessors
-SPREAD_WARPS = 32  # of a block there, at most: each has a sequence
-SPREAD = 1024  # units of a layer there, at most: a word of the mask for each lane of a warp
 
-OPEN_WARPS = 4  # of a block that computes a step of an open unit, forwards
-OPEN_BLOCKS = 4  # of those on a multiprocessor, at least: more hide the latency of memory
-OPEN_SUM_WARPS = 8  # of a block that sums what a step gives to gradients, at most
-OPEN_SEQUENCE_BYTES = 128  # of a number of each sequence whose gradients such a block sums: so many that they fit
+OPEN_BLOCKS = 4  # of those that compute a step of an open unit, on a multiprocessor, at least: more hide the latency of memory
 
 SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
 HELD_FOURS = 16  # fours of its weights in the registers of a thread
@@ -63,52 +56,23 @@ FOUND_BYTES = 16  # the most events of a row and the number of all, before the n
 OF_BLOCK_BYTES = 8  # numbers of a block
 SEEN_BYTES = 24  # three addresses of an event
 
-SHARED = {
-    "lanes": LANES,
-    "columns": COLUMNS,
-    "products": PRODUCTS,
-    "gate": GATE,
-    "gate_sums": GATE_SUMS,
-    "stretch": STRETCH,
-    "sum_warps": SUM_WARPS,
-    "sum_unit_bytes": SUM_UNIT_BYTES,
-    "sorting_warps": SORTING_WARPS,
-    "unit_warps": UNIT_WARPS,
-    "open_blocks": OPEN_BLOCKS,
-    "seen_bytes": SEEN_BYTES,
-    "sum_columns": SUM_COLUMNS,
-    "record": RECORD,
-    "rounds": ROUNDS,
-    "blocks_at_once": BLOCKS_AT_ONCE,
-    "late": LATE,
-    "ahead": AHEAD,
-    "held_ahead": HELD_AHEAD,
-    "parts": PARTS,
-    "ends": ENDS,
-    "listed": LISTED,
-    "grouped": GROUPED,
-    "span": SPAN,
-    "pass": PASS,
-    "events": EVENTS,
-    "kept": KEPT,
-    "kept_threads": KEPT_THREADS,
-    "spread_units": SPREAD_UNITS,
-    "small": SMALL,
-    "held_fours": HELD_FOURS,
-    "place": PLACE,
-    "found_bytes": FOUND_BYTES,
-    "of_block_bytes": OF_BLOCK_BYTES,
-}
-
+SHARED = {name.lower(): value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+"""All numbers above, as macros."""
 
 # PHASED_TAPE by the dtype that numbers on the tape are rounded to; None if they are not rounded.
 TAPE_MACRO = {None: 0, torch.bfloat16: 1, torch.float16: 2}
+
+
+def open_sequences(size: int) -> int:
+    """Sequences whose gradients a block of `open_step_sums` adds up: as many as fit."""
+    return 128 // size
 
 
 @cache
 def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, int]:
     """Bytes of the kernels' structs, by name, for numbers of `size` bytes, on the tape possibly in half precision."""
     listed = 4 * LISTED * LANES + 4 * ENDS  # both integers
+    slots = PARTS * LANES  # for the units of a layer whose weights are held in shared memory
     return {
         "four": 4 * size,
         "record": RECORD * (size if tape_dtype is None else tape_dtype.itemsize),
@@ -116,11 +80,11 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "head": 16,  # unit, row and openness
         "arrival": 16 + 4 * size,  # a head, and what input and bias add to the products
         "held_head": 8 if size == 4 else 16,  # unit and openness
-        "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
-        "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
+        "held_forward_memory": 5 * slots * size + listed,  # two copies of h and of its changes, and c
+        "held_backward_memory": (2 + HELD_AHEAD) * slots * size + listed,  # gradients to h, to c, and rows of the output's
         "grouped_forward": 2 * GROUPED * size + 16,  # h, c, and where steps end
         "spread_row": SPREAD_UNITS * PRODUCTS * size,  # weights between a unit and those of a block
-        "open_sums": OPEN_SEQUENCE_BYTES // size * COLUMNS * size,  # of a warp
+        "open_sums": open_sequences(size) * COLUMNS * size,  # of a warp
         # Gradients to h, to c and to products; of two steps, where their events' weights are.
         "grouped_backward": 6 * GROUPED * size + 2 * (4 * GROUPED + LANES + 16),
     }
@@ -157,4 +121,4 @@ class Build(NamedTuple):
         given = self._asdict() | {"cell": f"phased::{self.cell}", "tape": TAPE_MACRO[self.tape_dtype]}
         del given["tape_dtype"]
         structs = {f"{name}_bytes": count for name, count in struct_bytes(size, self.tape_dtype).items()}
-        return {**given, "open_sequences": OPEN_SEQUENCE_BYTES // size, **SHARED, **structs}
+        return {**given, "open_sequences": open_sequences(size), **SHARED, **structs}

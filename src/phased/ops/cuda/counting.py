@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from phased.ops.cuda.constants import FOUND_BYTES, GROUPED, HELD, struct_bytes
+from phased.ops.cuda.constants import FOUND_BYTES, GROUPED, struct_bytes
 from phased.ops.cuda.launch import LARGEST, Capacity, CudaCall, Slot, is_crowded
-from phased.ops.cuda.layout import plan
+from phased.ops.cuda.layout import HELD, plan
 
 SLOTS = 1024
 WIDTH = 2  # 64-bit numbers of a slot

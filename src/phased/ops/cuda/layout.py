@@ -16,11 +16,8 @@ from phased.ops.cuda.constants import (
     EVENTS,
     GATE_SUMS,
     GROUPED,
-    HELD,
     HELD_FOURS,
     LANES,
-    OPEN_SEQUENCE_BYTES,
-    OPEN_SUM_WARPS,
     PARTS,
     PASS,
     PRODUCTS,
@@ -29,19 +26,19 @@ from phased.ops.cuda.constants import (
     SEEN_BYTES,
     SMALL,
     SORTING_WARPS,
-    SPREAD,
     SPREAD_UNITS,
-    SPREAD_WARPS,
     SUM_COLUMNS,
     SUM_UNIT_BYTES,
     SUM_WARPS,
     UNIT_WARPS,
+    open_sequences,
     struct_bytes,
 )
 from phased.tracing import constant
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
+HELD = PARTS * LANES - 1  # units whose weights are held in shared memory, at most: the last slot is for lanes without an event
 # Groups of sequences (grouped.h).
 CROWDED = 12  # a step with at least this many open units is crowded
 MOST_TEAMS = 8  # sequences of a group
@@ -50,8 +47,11 @@ WARPS = {"forward": (2, 4, 8), "backward": (1, 2, 4)}  # of a sequence, beside a
 WARPS_OF_GROUP = 8  # of all its sequences together, forwards, if their number allows it
 SPREAD_FROM = 257  # units, from which they are spread over the multiprocessors (spread.h), for up to so many sequences:
 SPREAD_BATCH = 64
+SPREAD = 1024  # units, up to which: a word of the mask for each lane of a warp
+SPREAD_WARPS = 32  # of a block there, at most: each has a sequence
 SPREAD_ALWAYS = 1000  # units, from which they are spread for any number of sequences
 STEPS_FROM = {8: 1100, 32: 1500}  # units, from which up to so many sequences have launches for every step (`OpenSteps`)
+OPEN_SUM_WARPS = 8  # of a block that sums what a step gives to gradients, at most
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 
 # Sums over events.
@@ -185,7 +185,7 @@ def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None
     of_warp, warps = struct_bytes(size)["open_sums"], OPEN_SUM_WARPS
     while warps * of_warp > limit:
         warps //= 2
-    columns, groups = -(-units // COLUMNS), max(1, -(-batch // (OPEN_SEQUENCE_BYTES // size)))
+    columns, groups = -(-units // COLUMNS), max(1, -(-batch // open_sequences(size)))
     splits = max(1, min(processors // (columns * groups), -(-units // (LANES * warps))))
     return StepPlan(warps, (columns, splits, groups), warps * of_warp)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from phased.ops.contract import without_autocast
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import LANES, OPEN_WARPS, PLACE, PRODUCTS
+from phased.ops.cuda.constants import LANES, PLACE, PRODUCTS
 from phased.ops.cuda.layout import StepPlan
 from phased.ops.native import address
 
@@ -31,6 +31,7 @@ KEPT = 8  # graphs of the last sizes
 FORWARD_PARTS, FORWARD_PARTS_OF_MANY, BACKWARD_PARTS = {64: 8, 256: 4}, 2, 8
 COLUMNS = 8  # of a part are a multiple of this, so that its rows are aligned
 WHOLE_FROM = 2048  # units, from which a product is not computed in parts: at 4,096 it keeps an H200 busy by itself
+OPEN_WARPS = 4  # of a block that computes a step of an open unit, forwards
 MOST_ROWS = 65535  # of a grid's second dimension
 
 
