@@ -307,8 +307,9 @@ class GatedModule(nn.Module):
             ...     PhasedLSTM.load(f"{folder}/layer.safetensors").gate
             'square'
         """
-        from phased import saving  # not with every layer
+        from phased import files, saving  # not with every layer
 
+        files.check_output(files.named(file))  # before any work
         state = self.state_dict()
         for name in sorted(state.keys() ^ self._shapes.keys()):
             raise ValueError(

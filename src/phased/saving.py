@@ -42,11 +42,9 @@ class BadLayer(ValueError):
 
 def write(file: str | PathLike[str], about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Write a file with these parameters, and a description of the layer with its settings."""
-    path = files.named(file)
-    files.check_output(path)
     about = {"version": VERSION, **about}
     text = json.dumps(about | {"sha256": seal(about, tensors)}, allow_nan=False)
-    files.write_whole(path, safetensors.torch.save(tensors, {ENTRY: text}))
+    files.write_whole(files.named(file), safetensors.torch.save(tensors, {ENTRY: text}))
 
 
 def read(file: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -1,5 +1,6 @@
 """Where data is looked for, and what is said if it is not there."""
 
+from itertools import product
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,21 +15,16 @@ def _no_data(monkeypatch):
     monkeypatch.delenv("PHASED_DATA", raising=False)
 
 
-@pytest.mark.parametrize("name", ["", "nmnist", "N-MNIST", "NMNIST"])
-@pytest.mark.parametrize("content", ["Train/", "Test/", "Train.zip", "Test.zip"])
-def test_nmnist_is_found_in_the_folder_or_one_step_below(tmp_path, name, content):
+PLACES = [*product([find_nmnist], ["", "nmnist", "N-MNIST", "NMNIST"], ["Train/", "Test/", "Train.zip", "Test.zip"])]
+PLACES += product([find_mnist], ["", "mnist", "MNIST/raw"], ["train-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"])
+
+
+@pytest.mark.parametrize("find, name, content", PLACES)
+def test_a_data_set_is_found_in_the_folder_and_where_it_usually_is_in_it(tmp_path, find, name, content):
     path = tmp_path / name / content
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir() if content.endswith("/") else path.touch()
-    assert find_nmnist(tmp_path) == tmp_path / name
-
-
-@pytest.mark.parametrize("name", ["", "mnist", "MNIST/raw"])
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_mnist_is_found_where_torchvision_puts_it_too(tmp_path, name, suffix):
-    (tmp_path / name).mkdir(parents=True, exist_ok=True)
-    (tmp_path / name / f"train-images-idx3-ubyte{suffix}").touch()
-    assert find_mnist(str(tmp_path)) == tmp_path / name
+    assert find(tmp_path) == find(str(tmp_path)) == tmp_path / name
 
 
 def test_an_explicit_folder_comes_before_the_variable_and_that_before_the_cache(tmp_path, monkeypatch):

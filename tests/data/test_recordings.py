@@ -73,10 +73,3 @@ def one(time=1, sensor=NMNIST):
 )
 def test_what_does_not_fit_is_refused(wrong):
     wrong.assert_says_so()
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint32, np.uint64, np.int64])
-def test_addresses_are_integers_whatever_the_type_of_the_pixels(kind):
-    recording = Recording(np.array([33, 0], kind), np.array([33, 1], kind), np.array([True, False]), np.array([5, 6]))
-    assert recording.address.dtype == np.int64
-    assert recording.address.tolist() == [2311, 68]

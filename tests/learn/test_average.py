@@ -1,6 +1,7 @@
 """Parameters kept beside the trained ones: their moving average, and those of the best epoch."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -60,10 +61,12 @@ def test_statistics_of_a_batch_normalisation_are_averaged_with_the_parameters():
         (3, (1.0, 4.0), 1),  # unless training ends before
         (3, (2.0, 4.0, float("nan"), 3.0), 1),  # or the third is no number
         (3, (3.0, 2.0, 1.0, 5.0, 4.0), 3),
+        (1, (), 0),  # without an epoch the model stays as it is
     ],
 )
 def test_the_lowest_result_counts_but_not_of_a_network_that_has_hardly_been_trained(patience, tests, kept):
     best, model = Best(patience), nn.Linear(1, 1, bias=False)
+    nn.init.zeros_(model.weight)
     for epoch, test in enumerate(tests, 1):
         assert not best.over
         nn.init.constant_(model.weight, epoch)
@@ -71,14 +74,7 @@ def test_the_lowest_result_counts_but_not_of_a_network_that_has_hardly_been_trai
     assert best.over == (len(tests) - kept >= patience)
     best.restore(model)
     assert best.epoch == model.weight.item() == kept
-    assert best.test == tests[kept - 1]
-
-
-def test_without_an_epoch_the_model_stays_as_it_is():
-    model = nn.Linear(1, 1)
-    before = model.weight.clone()
-    Best(1).restore(model)
-    assert torch.equal(model.weight, before)
+    assert best.test == (math.inf, *tests)[kept]
 
 
 def test_a_training_ends_early_and_is_not_continued(train):

@@ -149,17 +149,12 @@ def test_gradients_of_mixed_precision_are_unscaled_before_they_are_clipped(train
     assert all(math.isfinite(epoch.loss) for epoch in trained.curve)
 
 
-def test_a_price_on_openness_lowers_the_open_ratio(train):
-    networks = [train(f"{price}", network=NetworkConfig(units=5, ratio_on=0.3), openness_cost=price)[1] for price in (0.0, 10.0)]
-    free, paid = (network.rnn.get_parameter("ratio_on_l0").mean().item() for network in networks)
+def test_a_price_on_openness_lowers_the_open_ratio_and_a_model_without_a_penalty_has_no_price(train):
+    phased, lstm = NetworkConfig(units=5, ratio_on=0.3), NetworkConfig("lstm", units=5)
+    free, paid = (train(f"{price}", network=phased, openness_cost=price)[1].rnn.ratio_on_l0.mean() for price in (0.0, 10.0))
     assert paid < 0.3 - 0.004 < free
-
-
-def test_a_model_without_a_penalty_has_no_price(train):
-    curves = [
-        numbers(train(f"{price}", network=NetworkConfig("lstm", units=5), openness_cost=price)[0].curve) for price in (0.0, 10.0)
-    ]
-    assert curves[0] == curves[1]
+    one, other = (numbers(train(f"{price} lstm", network=lstm, openness_cost=price)[0].curve) for price in (0.0, 10.0))
+    assert one == other
 
 
 def test_times_reach_the_layer_exactly_under_mixed_precision(train, monkeypatch):

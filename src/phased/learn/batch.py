@@ -210,11 +210,6 @@ def generator(task: int, seed: int, split: Split, epoch: int, index: int, size: 
     return np.random.default_rng(np.random.SeedSequence([task, seed, SPLITS.index(split), epoch, index, size]))
 
 
-def drawn_from(*numbers: int) -> int:
-    """A seed for torch's generators: independent for different numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
 def padded(x: Array, time: Array, lengths: NDArray[np.int64], y: NDArray[np.generic]) -> Batch:
     """A batch from x (T, B, D), time (T, B), lengths (B,) and y (B,), with zeros after the end of each sequence."""
     real = np.arange(len(time))[:, None] < lengths

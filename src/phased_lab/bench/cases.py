@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,6 +104,11 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
     )
 
 
+def texts(*heads: str) -> Columns:
+    """The columns of rows that are tuples of texts."""
+    return {head: itemgetter(place) for place, head in enumerate(heads)}
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """Cases and tables.
@@ -186,7 +192,9 @@ def read(file: Path) -> Result:
         found: Result = json.loads(file.read_bytes())
         return {"machine": dict(found["machine"]), "plan": dict(found["plan"]), "cases": list(found["cases"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Name another file.") from error
+        raise ValueError(
+            f"'{file}' must be a file of `phased bench`, and is not ({error!r}). Delete it, or name another file."
+        ) from error
 
 
 def continued(file: Path, new: Result) -> Result:

@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from phased.estimator import PhasedClassifier, PhasedRegressor
-from phased_lab.bench.cases import Case, Cases, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Sheet, benchmark, texts
 from phased_lab.bench.measure import Timing
 
 CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
@@ -154,42 +154,27 @@ def score(task: Task, answer: Any, y: Any) -> float:
     return float(np.sqrt(np.mean((answer - wanted) ** 2)) / wanted.std())
 
 
-def by_task(cases: Cases) -> Iterator[Cases]:
-    """The cases of each task."""
-    return ([case for case in cases if case["part"] == task] for task in dict.fromkeys(case["part"] for case in cases))
+def by_task(cases: Cases) -> Iterator[tuple[str, ...]]:
+    """A row for each task: of every cell the mean score over seeds and the range, and the scores to compare with."""
+    for task in dict.fromkeys(case["part"] for case in cases):
+        own = [case for case in cases if case["part"] == task]
+        of_cells = [[case["score"] for case in own if case.get("cell") == cell] for cell in CELLS]
+        texts = (f"{mean(found):.3f} ({min(found):.3f} to {max(found):.3f})" if found else "" for found in of_cells)
+        yield task, *texts, ", ".join(f"{case['case']}: {case['score']:.3f}" for case in own if "cell" not in case)
 
 
-def scores(cases: Cases, cell: str) -> str:
-    """The mean over seeds and the range."""
-    found = [case["score"] for case in cases if case.get("cell") == cell]
-    return f"{mean(found):.3f} ({min(found):.3f} to {max(found):.3f})" if found else ""
-
-
-def by_cell(cases: Cases) -> Iterator[tuple[str, str, Cases]]:
-    """The fits of each cell on each task."""
-    for task in by_task(cases):
+def by_cell(cases: Cases) -> Iterator[tuple[str, ...]]:
+    """A row for each cell on each task: updates and seconds per epoch."""
+    for task in dict.fromkeys(case["part"] for case in cases):
         for cell in CELLS:
-            yield task[0]["part"], cell, [case for case in task if case.get("cell") == cell]
+            fits = [case for case in cases if (case["part"], case.get("cell")) == (task, cell)]
+            pace = median(fit["seconds"][cell] / fit["epochs"] for fit in fits)
+            yield task, cell, f"{100 * mean(fit['updates'] for fit in fits):.0f} %", f"{pace:.2f}"
 
 
 @benchmark(
-    Sheet(
-        by_task,
-        {
-            "task": lambda cases: str(cases[0]["part"]),
-            **{cell: partial(scores, cell=cell) for cell in CELLS},
-            "to compare with": lambda cases: ", ".join(f"{c['case']}: {c['score']:.3f}" for c in cases if "cell" not in c),
-        },
-    ),
-    Sheet(
-        by_cell,
-        {
-            "task": lambda row: row[0],
-            "cell": lambda row: row[1],
-            "updates": lambda row: f"{100 * mean(fit['updates'] for fit in row[2]):.0f} %",
-            "s per epoch": lambda row: f"{median(fit['seconds'][row[1]] / fit['epochs'] for fit in row[2]):.2f}",
-        },
-    ),
+    Sheet(by_task, texts("task", *CELLS, "to compare with")),
+    Sheet(by_cell, texts("task", "cell", "updates", "s per epoch")),
     quick={"seeds": 1, "epochs": 4, "part": 10},
     threads=1,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from phased.cli.options import path
 from phased.data.places import find
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, texts
 from phased_lab.bench.estimators import Seeds, epochs_of, fitted_in_turns
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
@@ -90,52 +90,36 @@ def paired(y: Labels, difference: Numbers) -> tuple[float, float]:
     return float(parts[0].mean()), float(np.sqrt(sum(part.var(ddof=1) / len(part) for part in parts)))
 
 
-class Cell(NamedTuple):
-    """A cell and its folds. Scores are means over folds, because models of different folds need not have one scale."""
-
-    name: str
-    folds: Cases
-    first: str
-
-    def mean(self, field: str) -> Any:
-        """The mean over folds: of a score for each seed an array."""
-        return np.mean([fold[field][self.name] for fold in self.folds], 0)
-
-    def auroc(self) -> str:
-        """Format the mean and the standard deviation over seeds."""
-        seeds = self.mean("auroc")
-        return f"{seeds.mean():.4f}" + (f" ± {seeds.std(ddof=1):.4f}" if len(seeds) > 1 else "")
-
-    def difference(self) -> str:
-        """Format the difference of the AUROC to the first cell with the standard error."""
-        error = np.sqrt(np.sum([fold["difference"][self.name][1] ** 2 for fold in self.folds])) / len(self.folds)
-        return "" if self.name == self.first else f"{self.mean('difference')[0]:+.4f} ± {error:.4f}"
-
-    def seconds(self, name: str = "") -> float:
-        """The seconds of an epoch."""
-        return median(Row(fold, "").median(name or self.name) for fold in self.folds)
-
-
-def by_cell(cases: Cases) -> list[Cell]:
-    """A row for each cell."""
-    names = list(cases[0]["auroc"]) if cases else []
-    return [Cell(name, cases, names[0]) for name in names]
+def by_cell(cases: Cases) -> Iterator[tuple[str, ...]]:
+    """A row for each cell. Scores are means over folds, because models of different folds need not have one scale."""
+    seconds = {name: median(Row(fold, "").median(name) for fold in cases) for name in (cases[0]["auroc"] if cases else ())}
+    first = next(iter(seconds), "")
+    for name in seconds:
+        auroc, together, auprc = (np.mean([case[key][name] for case in cases], 0) for key in ("auroc", "auroc_together", "auprc"))
+        differences, errors = np.transpose([case["difference"][name] for case in cases])
+        yield (
+            name,
+            f"{auroc.mean():.4f}" + (f" ± {auroc.std(ddof=1):.4f}" if len(auroc) > 1 else ""),
+            f"{together:.4f}",
+            f"{auprc.mean():.3f}",
+            "" if name == first else f"{differences.mean():+.4f} ± {np.sqrt(np.sum(errors**2)) / len(cases):.4f}",
+            f"{seconds[name]:.2f}",
+            "" if name == first else f"{seconds[name] / seconds[first]:.1f}x",
+        )
 
 
 @benchmark(
     Sheet(
         by_cell,
-        {
-            "cell": lambda row: row.name,
-            "AUROC": Cell.auroc,
-            "all seeds together": lambda row: f"{row.mean('auroc_together'):.4f}",
-            "AUPRC": lambda row: f"{row.mean('auprc').mean():.3f}",
-            "difference to the first row": Cell.difference,
-            "s per epoch": lambda row: f"{row.seconds():.2f}",
-            "speed-up of the first row": lambda row: (
-                "" if row.name == row.first else f"{row.seconds() / row.seconds(row.first):.1f}x"
-            ),
-        },
+        texts(
+            "cell",
+            "AUROC",
+            "all seeds together",
+            "AUPRC",
+            "difference to the first row",
+            "s per epoch",
+            "speed-up of the first row",
+        ),
     ),
     quick={"seeds": 1, "epochs": 2},
     threads=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
@@ -30,7 +30,7 @@ Instructions = Annotated[
 
 
 def command_of(name: str) -> Any:
-    """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
+    """Make the command of a benchmark. Options are the annotated arguments of `measure` and of the cases."""
     if name not in BENCHMARKS:
         raise typer.BadParameter(f"there is no benchmark '{name}'. Choose one of {', '.join(BENCHMARKS)}.", param_hint="NAME")
     try:
@@ -40,7 +40,7 @@ def command_of(name: str) -> Any:
     except ModuleNotFoundError as error:
         fail(f"this needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
 
-    def measure(json: Path | None, quick: bool, instructions: str | None = None, **options: Any) -> None:
+    def measure(json: Json = None, quick: Quick = False, instructions: Instructions = None, **options: Any) -> None:
         from phased.ops import backends
 
         if found.backend is not None and (missing := backends()[found.backend].missing()) is not None:
@@ -59,10 +59,10 @@ def command_of(name: str) -> Any:
             if json is not None:
                 print_line(console, f"  {json}")
 
-    shared = {"json": (Json, None), "quick": (Quick, False)} | ({"instructions": (Instructions, None)} if found.restricts else {})
-    own = [each for each in signature(found.cases, eval_str=True).parameters.values() if get_origin(each.annotation) is Annotated]
-    common = [Parameter(each, Parameter.KEYWORD_ONLY, default=value, annotation=kind) for each, (kind, value) in shared.items()]
-    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, [*common, *own]))
+    known = [each for function in (measure, found.cases) for each in signature(function, eval_str=True).parameters.values()]
+    shown = [each for each in known if get_origin(each.annotation) is Annotated]
+    parameters = shown if found.restricts else [each for each in shown if each.name != "instructions"]
+    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, parameters))
 
 
 def restricted(instructions: str) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from phased import check
-from phased.learn.batch import SPLITS, Batch, Split, drawn_from
+from phased.learn.batch import SPLITS, Batch, Split
 
 CPU = torch.device("cpu")
 
@@ -75,3 +76,8 @@ class OnDevice:
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Normal deviates."""
         return torch.randn(shape, generator=self.random, device=self.device, dtype=dtype)
+
+
+def drawn_from(*numbers: int) -> int:
+    """A seed for torch's generators: independent for different numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -12,7 +12,7 @@ import torch
 from digits import write_data
 from patients import known, measured, patients
 from phased.ops.native import MISSING
-from phased_lab.bench import BENCHMARKS, cpu, cuda, online, startup, stream, training, work
+from phased_lab.bench import BENCHMARKS, cpu, cuda, measure, online, startup, stream, training, work
 from phased_lab.bench.cases import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
@@ -47,7 +47,8 @@ SHOWN = {
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Problems of a few steps and units, and data of a few sequences."""
+    """Problems of a few steps and units, data of a few sequences, and one timed call of each contestant."""
+    monkeypatch.setattr(measure, "TURN", 0.0)
     tiny = Work(2, 12, 1, 4)
     two = dict.fromkeys(("TABLE", "EVEN", "SPARSE", "PRECISE", "HALF", "LEAKING", "GRID", "LONGEST"), (tiny, replace(tiny, T=14)))
     for name, works in {**two, **dict.fromkeys(("WIDER", "COMMON", "OPENER", "LARGE"), ())}.items():

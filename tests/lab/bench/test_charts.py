@@ -54,6 +54,12 @@ def test_a_file_without_the_measurements_has_no_chart(tmp_path: Path):
     assert charts.figures(tmp_path) == charts.figures(tmp_path / "nowhere") == []
 
 
+def test_a_report_names_a_file_that_is_of_no_benchmark(refused, tmp_path: Path):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "cpu.json").write_text('{"grid": {}}')
+    refused("cpu.json' must be a file of `phased bench`, and is not", "report", "--results", tmp_path, "--out", tmp_path / "out")
+
+
 def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures(tmp_path: Path):
     cases = [case("growth of T", {"leak 0": 1e-3 * steps, "nn.LSTM": 1e-2}, T=steps) for steps in (1, 2)]
     write(tmp_path / "results" / "bench" / "cpu.json", {"machine": MACHINE, "plan": {}, "cases": cases})

@@ -72,18 +72,27 @@ def test_the_command_prints_tables_and_writes_what_it_measured(call, tmp_path):
     assert all(name in found.output for name in case["seconds"])
 
 
-@pytest.mark.usefixtures("short")
 @pytest.mark.skipif(core is None, reason="no compiled core")
-def test_an_instruction_set_is_measured_in_a_process_of_its_own(call, monkeypatch):
-    sets, started = core.instruction_sets(), []
+@pytest.mark.parametrize(
+    "words, wanted",
+    [
+        (("stream", "--instructions", "baseline"), {"PHASED_INSTRUCTION_SET": "baseline", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),
+        (("reading",), {"POLARS_MAX_THREADS": "1"}),
+    ],
+    ids=["instructions", "threads"],
+)
+def test_a_benchmark_with_an_environment_is_measured_in_a_process_of_its_own(call, monkeypatch, words, wanted):
+    started = []
 
     def run(command, env, check):
         started.append((command, env))
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr("sys.argv", ["phased", "bench", "stream", "--instructions", sets[0]])
-    assert call("bench", "stream", "--instructions", sets[0]).exit_code == 3
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "of another run")
+    monkeypatch.setattr("sys.argv", ["phased", "bench", *words])
+    assert call("bench", *words).exit_code == 3
     ((command, env),) = started
-    assert command == [sys.executable, "-m", "phased", "bench", "stream", "--instructions", sets[0]]
-    assert env["PHASED_INSTRUCTION_SET"] == sets[0]
+    assert command == [sys.executable, "-m", "phased", "bench", *words]
+    assert env.items() >= wanted.items()
+    assert env.get("ONEDNN_MAX_CPU_ISA") != "of another run"
