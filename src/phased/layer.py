@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import e
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,13 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
-from phased.layer_calls import LayerCalls
 from phased.openings import Openings
 from phased.ops.contract import Problem, autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.schedule import valid_steps
+
+if TYPE_CHECKING:
+    from phased.layer_calls import LayerCalls
 
 Sequences = Tensor | PackedSequence
 
@@ -212,6 +214,8 @@ class PhasedRNN(GatedModule):
         output, final = self._run(operands, x, t, initial, length, low, working)
         is_replayable = hx is None and lengths is None and batched and t is given
         if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+            from phased.layer_calls import LayerCalls  # for GPUs alone
+
             self._calls = self._calls or LayerCalls()
             self._calls.add(self, operands, x, t, low)
         if self.check_input:

@@ -359,9 +359,7 @@ class Stream(OneSequence):
                 h = None
             if h is not None:
                 return h
-        rows = self._events(x)
-        time = clock.moment(t, self.time, model.open_time)
-        check.event(rows, model.input_size, model.entries)
+        rows, time = self._events(x, many=False), clock.moment(t, self.time, model.open_time)
         clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
@@ -392,9 +390,8 @@ class Stream(OneSequence):
             >>> stream.run(torch.randn(100, 3), torch.arange(100.0)).shape
             torch.Size([100, 8])
         """
-        model, rows, times = self._model, self._events(x), check.numbers("time", t)
-        check.events(rows, model.input_size, model.entries)
-        clock.events(times, rows, self.time, model.open_time)
+        rows, times = self._events(x, many=True), check.numbers("time", t)
+        clock.events(times, rows, self.time, self._model.open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
@@ -409,6 +406,8 @@ class Stream(OneSequence):
         self._now = after
         return outputs
 
-    def _events(self, x: Any) -> Tensor:
-        values = check.numbers("x", x)
-        return values.to("cpu", None if self._model.entries is not None else self._model.dtype)
+    def _events(self, x: Any, many: bool) -> Tensor:
+        model = self._model
+        rows = check.numbers("x", x).to("cpu", None if model.entries is not None else model.dtype)
+        check.events(rows, model.input_size, model.entries, many)
+        return rows

@@ -99,6 +99,6 @@ def test_a_backend_is_imported_when_it_first_runs_and_its_operators_are_register
     added = set(imported.split())
     lazy = {"phased.ops.eager", "phased.ops.cuda"}
     assert {name for name in added if name.startswith(tuple(lazy))} == lazy
-    assert "torch._dynamo" not in added  # torch's compiler, which takes a second
+    assert added.isdisjoint({"torch._dynamo", "phased.layer_calls"})  # torch's compiler, and what only calls on a GPU need
     assert len([name for name in added if name.partition(".")[0] != "phased"]) < 15
     assert (eager, cuda) == ("(4, 1, 3) 1 True", "(4, 1, 3) 3 True")

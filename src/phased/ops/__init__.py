@@ -30,10 +30,11 @@ def backends() -> dict[str, Backend]:
     return {backend.name: backend for backend in BACKENDS}
 
 
-def require(name: str) -> None:
-    """Raise if the named backend cannot run here; "auto" always can."""
-    if name != "auto":
-        _running(named(name))
+def require(name: str, device: torch.device | None = None) -> None:
+    """Raise if the named backend cannot run on this device (None: the current one); "auto" always can."""
+    missing = None if name == "auto" else named(name).missing(device)
+    if missing is not None:
+        raise RuntimeError(f'backend="{name}" cannot run here: {missing} Or let backend="auto" choose.')
 
 
 def renamed(name: str) -> str:
@@ -47,14 +48,6 @@ def named(name: str) -> Backend:
     if name not in found:
         raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *found)))}, got {name!r}.")
     return found[name]
-
-
-def _running(backend: Backend, device: torch.device | None = None) -> Backend:
-    """The backend, unless it cannot run on this device (None: the current one)."""
-    missing = backend.missing(device)
-    if missing is not None:
-        raise RuntimeError(f'backend="{backend.name}" cannot run here: {missing} Or let backend="auto" choose.')
-    return backend
 
 
 def has_graphs(name: str) -> bool:
@@ -72,7 +65,7 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
         cell, shape = problem.cell.name, problem.gate.shape
         return first_usable(candidates, device, lambda each: each.lacks(cell, shape) or each.refuses(problem)) or eager.BACKEND
     backend = named(name)
-    _running(backend, device if backend.device == kind else None)
+    require(name, device if backend.device == kind else None)
     if backend.device not in (None, kind):
         raise ValueError(
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '

@@ -9,6 +9,8 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda import layout as layout_of
 from phased.ops.cuda.constants import ROUNDS
 
+plan = layout_of.plan.__wrapped__
+
 
 class Gpu:
     """What the layout of a GPU depends on: those of an H200."""
@@ -34,9 +36,9 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(name, units, ba
         all_open = most == units or name.startswith("dense")
         if (all_open and size * units == 16384) or (most == units and size * units == 8192 and name == "backward"):
             with pytest.raises(ValueError, match=rf"hidden_size={units} needs .* where {most} units are open.*fewer units"):
-                layout_of.plan.__wrapped__(*given)
+                plan(*given)
             continue
-        layout = layout_of.plan.__wrapped__(*given)
+        layout = plan(*given)
         assert layout.shared <= 232_448
         assert layout.block <= 1024
         if layout.source == "small.cu":  # one team for several sequences, without a ring; see below
@@ -63,7 +65,7 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(name, units, ba
 @pytest.mark.parametrize("batch", [1, 132, 133, 256, 512, 4096])
 @pytest.mark.parametrize("crowded", [False, True])
 def test_many_sequences_and_crowded_steps_are_grouped(name, units, batch, crowded):
-    layout = layout_of.plan.__wrapped__(name, units, batch, units // 4, units, 4, 0, crowded=crowded)
+    layout = plan(name, units, batch, units // 4, units, 4, 0, crowded=crowded)
     # With more than 115 units some weights are in registers or in the L2 cache; backwards the events of full steps are larger.
     not_all_fit = name == "backward" or batch > 264 or (batch > 132 and crowded)
     grouped = not_all_fit if units > (115 if name == "forward" else 112) else batch > 132 or crowded
@@ -87,7 +89,7 @@ def test_groups_fit_every_gpu(gpu, name, limit, tape_dtype):
     found = 0
     for units in range(1, 129):
         for batch, crowded in product((1, 132, 133, 264, 265, 700, 5000), (False, True)):
-            layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0, tape_dtype, crowded)
+            layout = plan(name, units, batch, units // 20, units, 4, 0, tape_dtype, crowded)
             assert layout.shared <= limit
             assert layout.block <= 1024
             assert layout.beyond <= 32
@@ -97,7 +99,7 @@ def test_groups_fit_every_gpu(gpu, name, limit, tape_dtype):
 
 @pytest.mark.parametrize("units, source", [(110, "held"), (118, "held"), (119, "grouped"), (128, "grouped")])
 def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(units, source):
-    layout = layout_of.plan.__wrapped__("backward", units, 32, units // 20, 16, 4, 0)
+    layout = plan("backward", units, 32, units // 20, 16, 4, 0)
     assert layout.source == f"{source}_backward.cu"
 
 
@@ -105,7 +107,7 @@ def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(units, source):
 @pytest.mark.parametrize("units, most", [(256, 0), (257, 64), (513, 64), (999, 64), (1000, 5000), (1024, 5000), (1025, 0)])
 @pytest.mark.parametrize("batch", [1, 2, 32, 33, 64, 65, 5000])
 def test_large_layers_are_spread_over_all_multiprocessors(name, units, most, batch):
-    layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0)
+    layout = plan(name, units, batch, units // 20, units, 4, 0)
     assert layout.together == (batch <= most)
     if not layout.together:
         return
@@ -117,15 +119,15 @@ def test_large_layers_are_spread_over_all_multiprocessors(name, units, most, bat
     assert layout.grid <= 132  # all run at once
     assert layout.shared <= 232_448
     assert layout.block == 32 * min(32, -(-batch // groups))  # a warp for a sequence
-    assert not layout_of.plan.__wrapped__(name, units, batch, units // 20, units // 8, 8, 0).together
+    assert not plan(name, units, batch, units // 20, units // 8, 8, 0).together
 
 
 def test_a_gpu_with_few_multiprocessors_does_not_spread_units(gpu):
     gpu.multi_processor_count = 100
-    assert not layout_of.plan.__wrapped__("forward", 1024, 32, 50, 1024, 4, 0).together
-    assert layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
+    assert not plan("forward", 1024, 32, 50, 1024, 4, 0).together
+    assert plan("forward", 800, 32, 40, 800, 4, 0).together
     gpu.shared_memory = 101_376
-    assert not layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
+    assert not plan("forward", 800, 32, 40, 800, 4, 0).together
 
 
 @pytest.mark.parametrize("units", [1, 64, 71, 72, 73, 74, 75, 95, 96, 97, 98, 110, *range(112, 121), 128])
@@ -134,7 +136,7 @@ def test_a_gpu_with_few_multiprocessors_does_not_spread_units(gpu):
 def test_the_kernel_of_a_forward_pass_that_may_be_guessed_does_not_depend_on_the_events(gpu, units, batch, shared):
     gpu.shared_memory = shared
     known = [(0, 0), (units // 20, units // 8), (units // 4, units), (units, units)]
-    names = [layout_of.plan.__wrapped__("forward", units, batch, busy, most, 4, 0).name for busy, most in known]
+    names = [plan("forward", units, batch, busy, most, 4, 0).name for busy, most in known]
     assert len(set(names)) == 1
 
 
@@ -142,21 +144,21 @@ def test_the_kernel_of_a_forward_pass_that_may_be_guessed_does_not_depend_on_the
 @pytest.mark.parametrize("units", [1, 32, 64, 65, 110, 128])
 @pytest.mark.parametrize("batch, together", [(1, 1), (132, 1), (133, 2), (256, 2), (512, 4), (4096, 4)])
 def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(name, units, batch, together):
-    layout = layout_of.plan.__wrapped__(name, units, batch, units, units, 4, 0)
+    layout = plan(name, units, batch, units, units, 4, 0)
     assert (layout.name, layout.source) == (f"small_{name}", "small.cu")
     assert 4 * units <= layout.block < 4 * units + 32
     assert layout.ring == together
     assert layout.grid == -(-batch // together)
     beyond = max(0, -(-units // 4) - 16)  # fours of a row that are not in registers
     assert 16 * beyond * layout.block < layout.shared <= 232_448
-    assert layout_of.plan.__wrapped__(name, units, batch, units, units, 8, 0).source == "dense.cu"
-    assert layout_of.plan.__wrapped__(name, 129, batch, 129, 129, 4, 0).source == "dense.cu"
+    assert plan(name, units, batch, units, units, 8, 0).source == "dense.cu"
+    assert plan(name, 129, batch, 129, 129, 4, 0).source == "dense.cu"
 
 
 def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(gpu):
     gpu.shared_memory = 101_376
-    assert layout_of.plan.__wrapped__("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
-    assert layout_of.plan.__wrapped__("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"
+    assert plan("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
+    assert plan("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"
 
 
 @pytest.mark.parametrize("units", [1, 20, 64, 110, 128, 300, 1800])

@@ -84,6 +84,7 @@ template <class T>
 void bind(nb::module_& m, const char* suffix) {
   const auto with_suffix = [&](const char* name) { return std::string(name) + suffix; };
   using Release = nb::call_guard<nb::gil_scoped_release>;
+  const auto def = [&](const char* name, const auto& function) { m.def(with_suffix(name).c_str(), function, Release()); };
 
   nb::class_<Problem<T>>(m, with_suffix("Problem").c_str())
       .def("__init__",
@@ -120,49 +121,33 @@ void bind(nb::module_& m, const char* suffix) {
 
   nb::class_<Schedule<T>>(m, with_suffix("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
 
-  m.def(with_suffix("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
-  m.def(
-      with_suffix("forward").c_str(),
-      [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit,
-         Address k, Address side, Address tape) {
-        forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
-                   {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), schedule.slots});
-      },
-      Release());
-  m.def(
-      with_suffix("infer").c_str(),
-      [](const Problem<T>& p, Address output, Address h, Address c) {
-        infer<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)});
-      },
-      Release());
-  m.def(
-      with_suffix("count_open").c_str(),
-      [](const Problem<T>& p, Address counts) { count_open<T>(of<T>(engines()), p, at<int64_t>(counts)); }, Release());
-  m.def(
-      with_suffix("backward").c_str(),
-      [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
-         Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h,
-         Address c, const std::vector<Address>& weights, Address peephole, Address gate) {
-        backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots},
-                    at<T>(output), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
-                    {at<T>(input), at<T>(h), at<T>(c), torch_weights<T>(weights), at<T>(peephole), at<double>(gate)});
-      },
-      Release());
-  m.def(
-      with_suffix("forward_dense").c_str(),
-      [](const Problem<T>& p, Address output, Address h, Address c, Address tape) {
-        forward_dense<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)}, at<T>(tape));
-      },
-      Release());
-  m.def(
-      with_suffix("backward_dense").c_str(),
-      [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step,
-         Address to_h, Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
-        backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
-                          {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
-                          {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
-      },
-      Release());
+  def("schedule", [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); });
+  def("forward", [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start,
+                    Address unit, Address k, Address side, Address tape) {
+    forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
+               {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), schedule.slots});
+  });
+  def("infer", [](const Problem<T>& p, Address output, Address h, Address c) {
+    infer<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)});
+  });
+  def("count_open", [](const Problem<T>& p, Address counts) { count_open<T>(of<T>(engines()), p, at<int64_t>(counts)); });
+  def("backward", [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots,
+                     Address output, Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c,
+                     Address input, Address h, Address c, const std::vector<Address>& weights, Address peephole, Address gate) {
+    backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots},
+                at<T>(output), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
+                {at<T>(input), at<T>(h), at<T>(c), torch_weights<T>(weights), at<T>(peephole), at<double>(gate)});
+  });
+  def("forward_dense", [](const Problem<T>& p, Address output, Address h, Address c, Address tape) {
+    forward_dense<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)}, at<T>(tape));
+  });
+  def("backward_dense", [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch,
+                           int64_t output_step, Address to_h, Address to_c, Address to_products, Address h, Address c,
+                           Address peephole, Address gate) {
+    backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
+                      {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
+                      {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
+  });
 
   nb::class_<Readout<T>>(m, with_suffix("Readout").c_str())
       .def("__init__",
@@ -173,30 +158,22 @@ void bind(nb::module_& m, const char* suffix) {
                                    at<T>(h),         at<int64_t>(lengths), at<T>(keep),  at<T>(summary), at<T>(pieces[0]),
                                    at<T>(pieces[1]), at<T>(pieces[2]), at<T>(pieces[3]), at<T>(weight), at<T>(bias)};
            });
-  m.def(
-      with_suffix("read_out").c_str(),
-      [](const Readout<T>& r, Address states, Address count, Address y) {
-        const Buffer<T> row(r.row());
-        of<T>(engines()).read_out(r, {at<T>(states), at<T>(count)}, row.get(), at<T>(y));
-      },
-      Release());
-  m.def(
-      with_suffix("read_out_backward").c_str(),
-      [](const Readout<T>& r, Address states, Address count, Address to_y, Address to_h, Address to_weight, Address to_bias) {
-        const Buffer<T> row(r.row()), to_pooled(r.batch * r.states());
-        of<T>(engines()).read_out_backward(r, {at<T>(states), at<T>(count)}, at<T>(to_y), row.get(), to_pooled.get(),
-                                           {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
-      },
-      Release());
+  def("read_out", [](const Readout<T>& r, Address states, Address count, Address y) {
+    const Buffer<T> row(r.row());
+    of<T>(engines()).read_out(r, {at<T>(states), at<T>(count)}, row.get(), at<T>(y));
+  });
+  def("read_out_backward", [](const Readout<T>& r, Address states, Address count, Address to_y, Address to_h, Address to_weight,
+                              Address to_bias) {
+    const Buffer<T> row(r.row()), to_pooled(r.batch * r.states());
+    of<T>(engines()).read_out_backward(r, {at<T>(states), at<T>(count)}, at<T>(to_y), row.get(), to_pooled.get(),
+                                       {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
+  });
 
   // Sizes: steps, batch, variables, features, and the strides of RecentBatch.
-  m.def(
-      with_suffix("recent").c_str(),
-      [](const std::vector<int64_t>& n, Address x, Address lengths, Address to, double rate) {
-        check_lengths(at<int64_t>(lengths), n[1], n[0]);
-        recent<T>({n[1], n[2], n[3], at<T>(x), n[4], n[5], at<int64_t>(lengths), at<T>(to), n[6], n[7]}, static_cast<T>(rate));
-      },
-      Release());
+  def("recent", [](const std::vector<int64_t>& n, Address x, Address lengths, Address to, double rate) {
+    check_lengths(at<int64_t>(lengths), n[1], n[0]);
+    recent<T>({n[1], n[2], n[3], at<T>(x), n[4], n[5], at<int64_t>(lengths), at<T>(to), n[6], n[7]}, static_cast<T>(rate));
+  });
 
   using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;

@@ -33,43 +33,56 @@ KEYS = 256  # of calls, at most
 ALIKE_EACH = 8  # kinds of calls with the same key, at most: they differ in strides, in types of tensors, in what is learned
 
 
-class Signature(NamedTuple):
-    """A call without its tensors' addresses and values."""
+class Key(NamedTuple):
+    """The numbers and words that are the same in two problems of one signature. Their tensors are alike, too."""
 
     cell: str
     gate: str
     leak: float
     input: torch.Size
+    autocast: torch.dtype | None
+    states: int
+    ragged: bool
+    biased: tuple[bool, bool]
+    peephole: bool
+
+
+def key_of(problem: Problem) -> Key:
+    """The key of a problem."""
+    cell, gate, x, _, state, (_, _, bias_ih, bias_hh, peephole), lengths, autocast = problem
+    biased = bias_ih is not None, bias_hh is not None
+    return Key(cell.name, gate.shape, gate.leak, x.shape, autocast, len(state), lengths is not None, biased, peephole is not None)
+
+
+class Signature(NamedTuple):
+    """A call without its tensors' addresses and values."""
+
+    key: Key
     strides: tuple[int, ...]  # of the input
     clock: tuple[int, ...]  # strides of the times
     dtype: torch.dtype
     device: torch.device
     units: int
-    ragged: bool
-    states: int
-    biased: bool
-    peephole: bool
-    autocast: torch.dtype | None
 
     def problem(self, launches: LaunchList) -> Problem:
         """A problem with placeholders for its tensors, in the order of `tensors_of`."""
-        steps, batch, features = self.input
-        cell, units, real = CELLS[self.cell], self.units, self.dtype
+        key, units, real = self.key, self.units, self.dtype
+        (steps, batch, features), cell = key.input, CELLS[key.cell]
         stacked = cell.gates * units
 
         def tensor(*shape: int, dtype: torch.dtype = real) -> Tensor:
             return launches.tensor(shape, dtype)
 
-        x = launches.tensor(self.input, real, self.strides)
+        x = launches.tensor(key.input, real, self.strides)
         time = launches.tensor((steps, batch), torch.float64, self.clock)
-        lengths = tensor(batch, dtype=torch.int64) if self.ragged else None
-        state = tuple(tensor(batch, units) for _ in range(self.states))
+        lengths = tensor(batch, dtype=torch.int64) if key.ragged else None
+        state = tuple(tensor(batch, units) for _ in range(key.states))
         ih, hh = tensor(stacked, features), tensor(stacked, units)
-        bias_ih, bias_hh = (tensor(stacked), tensor(stacked)) if self.biased else (None, None)
-        weights = Weights(ih, hh, bias_ih, bias_hh, tensor(3, units) if self.peephole else None)
+        bias_ih, bias_hh = (tensor(stacked), tensor(stacked)) if any(key.biased) else (None, None)
+        weights = Weights(ih, hh, bias_ih, bias_hh, tensor(3, units) if key.peephole else None)
         period, shift, ratio_on = (tensor(units, dtype=torch.float64) for _ in range(3))
-        gate = TimeGate(period, shift, ratio_on, self.leak, self.gate)
-        return Problem(cell, gate, x, time, state, weights, lengths, self.autocast)
+        gate = TimeGate(period, shift, ratio_on, float(key.leak), key.gate)
+        return Problem(cell, gate, x, time, state, weights, lengths, key.autocast)
 
 
 def tensors_of(problem: Problem) -> list[Tensor]:
@@ -88,23 +101,8 @@ def as_read(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 def signature_of(problem: Problem, read: Sequence[Tensor]) -> Signature:
     """The signature of a problem, with its tensors as kernels read them."""
-    weights, gate, (x, time, *_) = problem.weights, problem.gate, read
-    return Signature(
-        problem.cell.name,
-        gate.shape,
-        float(gate.leak),
-        x.shape,
-        x.stride(),
-        time.stride(),
-        x.dtype,
-        x.device,
-        weights.hh.shape[1],
-        problem.lengths is not None,
-        len(problem.state),
-        weights.bias_ih is not None,
-        weights.peephole is not None,
-        problem.autocast,
-    )
+    x, time, *_ = read
+    return Signature(key_of(problem), x.stride(), time.stride(), x.dtype, x.device, problem.weights.hh.shape[1])
 
 
 class ListedPass(NamedTuple):
@@ -176,7 +174,7 @@ class Passes:
     def _list_backward(
         self, room: int, density: Density, to_output: tuple[int, ...] | None, to_final: tuple[bool, ...], with_input: bool
     ) -> ListedPass:
-        (steps, batch, _), units, real, known = self.signature.input, self.signature.units, self.signature.dtype, self.call
+        (steps, batch, _), units, real, known = self.signature.key.input, self.signature.units, self.signature.dtype, self.call
         launches = LaunchList(self.signature.device)
         problem = self.signature.problem(launches)
         schedule = launches.tensor((known.bytes_of_schedule,), torch.uint8)
@@ -213,7 +211,7 @@ class Passes:
         wanted += [contiguous(each) for each in to_final if each is not None]
         density = Density.of(self.call.rows, self.call.units, most, count)
         listed = self.backward(room, density, strides, tuple([each is not None for each in to_final]), with_input)
-        return listed.replay([*given, *map(address, wanted)], allocated, self.signature.states)
+        return listed.replay([*given, *map(address, wanted)], allocated, self.signature.key.states)
 
 
 def stored(passes: dict[Any, ListedPass], key: Any, make: Callable[..., ListedPass], *arguments: Any) -> ListedPass:
@@ -257,7 +255,7 @@ class ListedCall(NamedTuple):
         with_input: bool,
     ) -> Gradients:
         """All gradients, over the events on the tape."""
-        (schedule, tape), states = result.saved, self.passes.signature.states
+        (schedule, tape), states = result.saved, self.passes.signature.key.states
         given = [*self.addresses, *map(address, (schedule, result.output, tape))]
         results = self.passes.run_backward(given, tape.shape[0], most, count, to_output, to_final, with_input)
         to_x = results.pop() if with_input else None
@@ -335,13 +333,6 @@ class Replayable(NamedTuple):
 
 CALLS: Calls[Replayable] = Calls(KEYS, ALIKE_EACH)
 FORWARD_PASSES: dict[Signature, int] = {}
-
-
-def key_of(problem: Problem) -> tuple[Any, ...]:
-    """The numbers and words that are the same in two problems of one signature. Their tensors are alike, too."""
-    cell, gate, x, _, state, (_, _, bias_ih, bias_hh, peephole), lengths, autocast = problem
-    present = len(state), lengths is None, bias_ih is None, bias_hh is None, peephole is None
-    return cell.name, gate.shape, gate.leak, x.shape, autocast, present
 
 
 def can_run(device: torch.device) -> bool:
