@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check
-from phased.learn.batch import SPLITS, Batch, Split
+from phased.learn.batch import Batch, Split
 
 CPU = torch.device("cpu")
 
@@ -53,8 +52,6 @@ class OnDevice:
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Return batch number `index` of a training epoch or of the test."""
-        check.choice("split", split, SPLITS)
-        check.positive_int("size", size)
         rows, begin = self.order(seed, epoch) if split == "train" else self.rows["test"], index * self.size
         if begin + size > len(rows):
             raise ValueError(f"an epoch must have at most {len(rows)} sequences, those of the task, got more.")

@@ -13,8 +13,7 @@ from phased.data.mnist import read_mnist
 from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
-
-SPLITS = ("train", "test")
+from phased.learn.batch import SPLITS, Split
 
 
 class Pairs(NamedTuple):
@@ -24,7 +23,7 @@ class Pairs(NamedTuple):
     images: Tensor
 
 
-def load(most: int, splits: tuple[str, ...] = SPLITS, seed: int | None = None) -> Pairs:
+def load(most: int, splits: tuple[Split, ...] = SPLITS, seed: int | None = None) -> Pairs:
     """At most this many real recordings with their images: evenly spread over those there are or, with a seed, at random.
 
     Raises:
@@ -46,7 +45,7 @@ def load(most: int, splits: tuple[str, ...] = SPLITS, seed: int | None = None) -
     return Pairs(recordings.subset(chosen), images[chosen])
 
 
-def _split(recorded: Path, drawn: Path, split: str) -> Pairs | None:
+def _split(recorded: Path, drawn: Path, split: Split) -> Pairs | None:
     """All recordings of the training or the test set with their images; None if there are none."""
     try:
         recordings, _ = open_recordings(recorded, split, skip_bad=True)

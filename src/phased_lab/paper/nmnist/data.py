@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
@@ -14,7 +14,7 @@ from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
 from phased.files import digest
-from phased.learn.batch import Split
+from phased.learn.batch import SPLITS, Split
 from phased_lab.runs.progress import progress
 
 Kind = Literal["simulated", "real"]
@@ -80,10 +80,9 @@ def members(folder: str, split: Split) -> list[Member]:
 def identity(folder: str) -> str:
     """A digest of the names and sizes of the real recordings in a folder."""
     find_nmnist(folder)  # an error in a folder without recordings
-    splits: tuple[Split, ...] = get_args(Split)
     found = [
         [(member.number, member.label, member.size) for member in members(folder, split)]
-        for split in splits
+        for split in SPLITS
         if has_real(folder, split)
     ]
     return digest(repr(found).encode()).decode()[:12]
