@@ -3,7 +3,9 @@
 import copy
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,18 +82,26 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 
 
+@cache
+def model_and_files(kind: Kind) -> tuple[Any, dict[str, bytes]]:
+    """A small model, and the content of its files by their names."""
+    model = kind.make()
+    with TemporaryDirectory() as folder:
+        model.save(folder)
+        return model, {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
 def saved(kind: Kind, folder: Path) -> Path:
     """The folder of a small model."""
-    kind.make().save(folder)
+    for name, data in model_and_files(kind)[1].items():
+        (folder / name).write_bytes(data)
     return folder
 
 
 def test_a_saved_model_answers_as_before_and_is_saved_the_same_again(kind, tmp_path):
-    made = kind.make()
-    made.save(tmp_path)
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    made, files = model_and_files(kind)
     assert sorted(files) == ["README.md", "config.json", "model.safetensors"]
-    loaded = kind.load(tmp_path)
+    loaded = kind.load(saved(kind, tmp_path))
     assert np.array_equal(kind.answer(loaded), kind.answer(made))
     loaded.save(tmp_path / "again")
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == files

@@ -290,40 +290,25 @@ def table(value: Any, input_size: int) -> None:
     floating("table", value.dtype)
 
 
-def event(x: Tensor, input_size: int, entries: int | None) -> None:
-    """One event of a stream: a feature vector, or an index into its table."""
+def events(x: Tensor, input_size: int, entries: int | None, many: bool) -> None:
+    """Features of one event of a stream or of many, or indices into its table: finite, since they would stay in the state."""
+    count = () if not many else (len(x),) if x.dim() else (1,)
     if entries is not None:
-        indices(x, entries, ())
-    elif x.shape != (input_size,):
+        indices(x, entries, count)
+    elif x.shape != (*count, input_size):
+        wanted = f"(events, {input_size})" if many else f"({input_size},), the layer's input_size"
         raise ValueError(
-            f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}. For many events, call run()."
+            f"x must have shape {wanted}, got {shape(x)}. For {'one event, call push' if many else 'many events, call run'}()."
         )
-    else:
-        finite_features(x)
-
-
-def events(x: Tensor, input_size: int, entries: int | None) -> None:
-    """Many events of a stream: feature vectors, or indices into its table."""
-    if entries is not None:
-        indices(x, entries, (len(x),) if x.dim() else (1,))
-    elif x.dim() != 2 or x.shape[1] != input_size:
-        raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}. For one event, call push().")
-    else:
-        finite_features(x)
-
-
-def finite_features(x: Tensor) -> None:
-    """Features of events, (..., D), without NaN and infinity, which would stay in a stream's state."""
-    if math.isfinite(float(x.sum())):  # one pass decides for nearly all input; a sum of finite numbers may still overflow
-        return
-    bad = ~torch.isfinite(x)
-    if bool(bad.any()):
-        where = bad.nonzero()[0].tolist()
-        of_event = f" of event {where[0]}" if len(where) > 1 else ""
-        raise ValueError(
-            f"x must be finite, got {x[tuple(where)].item()} for feature {where[-1]}{of_event}. "
-            f"Leave such events out, or fill the gap: a stream would keep it in its state."
-        )
+    elif not math.isfinite(float(x.sum())):  # one pass decides for nearly all input; a sum of finite numbers may still overflow
+        bad = ~torch.isfinite(x)
+        if bool(bad.any()):
+            where = bad.nonzero()[0].tolist()
+            of_event = f" of event {where[0]}" if many else ""
+            raise ValueError(
+                f"x must be finite, got {x[tuple(where)].item()} for feature {where[-1]}{of_event}. "
+                f"Leave such events out, or fill the gap: a stream would keep it in its state."
+            )
 
 
 def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
@@ -356,8 +341,9 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
-        # torch shares no memory in another byte order, reversed or read-only, and its default device may be another.
-        given = torch.as_tensor(np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W"]), device="cpu")
+        if not (array.flags.carray and array.dtype.isnative):  # torch shares no memory that is reversed, read-only or not native
+            array = np.array(array, array.dtype.newbyteorder("="), order="C")
+        given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given

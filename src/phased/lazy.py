@@ -1,4 +1,4 @@
-"""What is imported when it is first used: public names of a package, functions of a module, and modules of extras."""
+"""Imports on first use: public names of a package, functions of a module, and modules of optional dependencies."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -178,17 +178,13 @@ class Stack:
         """Copies of the weights of a layer, on the CPU and in no less than float32."""
         dtype = torch.promote_types(rnn.dtype, torch.float32)
 
-        def own(name: str, value: Tensor, dtype: torch.dtype | None = dtype) -> Tensor:
+        def own(value: Tensor, dtype: torch.dtype | None = dtype, name: str = "rnn") -> Tensor:
             check.finite_values(name, value)
             return value.detach().to("cpu", dtype, copy=True)
 
-        def own_gate(gate: TimeGate) -> TimeGate:
-            period, shift, ratio_on = (own("rnn", value, None) for value in gate.parameters())
-            return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
-
-        weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
-        gates = [own_gate(gate) for gate in rnn.gates()]
-        return cls(rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
+        weights = [w.map(own) for w in rnn.weights()]
+        gates = [TimeGate._make((*(own(value, None) for value in gate.parameters()), 0.0, gate.shape)) for gate in rnn.gates()]
+        return cls(rnn.cell.name, weights, gates, None if table is None else own(table, name="table"), rnn.backend)
 
     @cached_property
     def identity(self) -> bytes:
@@ -359,9 +355,7 @@ class Stream(OneSequence):
                 h = None
             if h is not None:
                 return h
-        rows = self._events(x)
-        time = clock.moment(t, self.time, model.open_time)
-        check.event(rows, model.input_size, model.entries)
+        rows, time = self._events(x, many=False), clock.moment(t, self.time, model.open_time)
         clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
@@ -392,9 +386,8 @@ class Stream(OneSequence):
             >>> stream.run(torch.randn(100, 3), torch.arange(100.0)).shape
             torch.Size([100, 8])
         """
-        model, rows, times = self._model, self._events(x), check.numbers("time", t)
-        check.events(rows, model.input_size, model.entries)
-        clock.events(times, rows, self.time, model.open_time)
+        rows, times = self._events(x, many=True), check.numbers("time", t)
+        clock.events(times, rows, self.time, self._model.open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
@@ -409,6 +402,8 @@ class Stream(OneSequence):
         self._now = after
         return outputs
 
-    def _events(self, x: Any) -> Tensor:
-        values = check.numbers("x", x)
-        return values.to("cpu", None if self._model.entries is not None else self._model.dtype)
+    def _events(self, x: Any, many: bool) -> Tensor:
+        model = self._model
+        rows = check.numbers("x", x).to("cpu", None if model.entries is not None else model.dtype)
+        check.events(rows, model.input_size, model.entries, many)
+        return rows

@@ -35,10 +35,9 @@ def test_a_wrong_number_is_refused_on_meta_too():
 
 
 @each_layer
-@pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "cpu"])
-def test_a_layer_on_meta_gives_meta_outputs_of_the_right_shape(make, leak, backend):
-    rnn = on_meta(make, 3, 5, 2, bidirectional=True, leak=leak, backend=backend)
+def test_a_layer_on_meta_gives_meta_outputs_of_the_right_shape(make, backend):
+    rnn = on_meta(make, 3, 5, 2, bidirectional=True, leak=0.01, backend=backend)
     x, time = torch.empty(3, 4, 3, device="meta"), torch.empty(3, 4, device="meta")
     for lengths in (None, torch.empty(4, dtype=torch.int64, device="meta"), [3, 1, 0, 3]):
         output, *final = flat(rnn(x, time, lengths=lengths))

@@ -194,7 +194,7 @@ def test_copies_in_several_threads_do_not_disturb_each_other(kind):
 def test_a_further_stream_needs_two_kilobytes():
     """Not the 253 KB of the weights and of working memory."""
     stream = Stream(PhasedLSTM(41, 110, **LAYER))
-    before, many = resident(), [stream.copy() for _ in range(20_000)]
+    before, many = resident(), [stream.copy() for _ in range(5_000)]
     assert (resident() - before) / len(many) < 2048
 
 
