@@ -135,7 +135,7 @@ NMNIST = Experiment(
 
 
 def models(run: Run) -> tuple[str, ...]:
-    """Those of Table 1. Quick has no BN-LSTM, which alone would take a quarter of an hour."""
+    """Return the models of Table 1. Quick has no BN-LSTM, which would take a quarter of an hour."""
     return run.pick(paper=("cnn", "bn-lstm", "phased"), quick=("cnn", "phased"))
 
 

@@ -73,7 +73,7 @@ def count(source: Source) -> int:
 
 
 def members(folder: str, split: Split) -> list[Member]:
-    """The real recordings of a split: in the folder, or where PHASED_DATA has them."""
+    """Return the real recordings of a split in a folder; "" is PHASED_DATA."""
     return source_in(find_nmnist(folder or None), split).members()
 
 
@@ -90,7 +90,7 @@ def identity(folder: str) -> str:
 
 
 def has_real(folder: str = "", split: Split = "test") -> bool:
-    """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
+    """Return whether a folder has real recordings of this split; "" is PHASED_DATA."""
     try:
         source_in(find_nmnist(folder or None), split)
     except FileNotFoundError:
