@@ -4,6 +4,7 @@ import gzip
 import lzma
 from pathlib import Path
 from time import process_time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,12 @@ def test_the_order_of_rows_does_not_matter_also_not_to_what_is_merged(rows, rand
     assert made.ids.tolist() == list(dict.fromkeys(row[0] for row in shuffled))  # as they first appear
     assert_same(made[np.argsort(made.ids)], expected)
     assert expected.counts.get("merged", 0) == len(several) - len(rows)
+
+
+def test_rows_whose_keys_are_too_large_for_one_integer_are_sorted_too(monkeypatch: pytest.MonkeyPatch):
+    expected = read(long(ROWS))
+    monkeypatch.setattr("phased.estimator.tables.read.math", SimpleNamespace(prod=lambda sizes: 2**63))
+    assert_same(read(long(ROWS)), expected)
 
 
 def test_every_kind_of_frame_gives_the_same(tmp_path: Path):

@@ -337,7 +337,7 @@ def ordered(rows: Measurements) -> Measurements:
     if math.prod(sizes) >= 2**63:
         return rows[np.lexsort(keys[::-1])]
     key = pl.DataFrame({"key": np.ravel_multi_index(keys, sizes)})  # one integer is sorted several times faster than three keys
-    return rows[key.select(pl.arg_sort_by("key", maintain_order=True)).to_series().to_numpy()]
+    return rows[key.select(pl.arg_sort_by("key", maintain_order=True).cast(pl.Int64)).to_series().to_numpy()]
 
 
 def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
