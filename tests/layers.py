@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from phased import PhasedGRU, PhasedLSTM
+from phased import LogUniform, PhasedGRU, PhasedLSTM
 from phased.gate import TimeGate
 
 Layer = PhasedLSTM | PhasedGRU
@@ -14,6 +14,10 @@ each_layer = pytest.mark.parametrize("make", [PhasedLSTM, PhasedGRU])
 each_direction = pytest.mark.parametrize("bidirectional", [False, True])
 OPEN: dict[str, Any] = {"ratio_on": 1.0, "gate": "square"}
 EXACT: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11}
+
+
+def lstm(**settings: Any) -> PhasedLSTM:
+    return PhasedLSTM(3, 5, **({"period": LogUniform(2, 40), "ratio_on": 0.5} | settings)).eval()
 
 
 def states(value: Any) -> tuple[Tensor, ...]:

@@ -1,6 +1,7 @@
 """Memory at an address, as compiled code sees it."""
 
 import ctypes
+import math
 
 import numpy as np
 
@@ -12,7 +13,8 @@ def at(address, *shape, dtype, strides=None):
         return np.empty(shape, kind)
     assert address, "a null pointer was followed"
     assert address % kind.alignment == 0, "a pointer is not aligned"
-    first = np.frombuffer((ctypes.c_char * kind.itemsize).from_address(int(address)), kind)
+    count = math.prod(shape) if strides is None else 1
+    memory = np.frombuffer((ctypes.c_char * int(count * kind.itemsize)).from_address(int(address)), kind)
     if strides is None:
-        strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-    return np.lib.stride_tricks.as_strided(first, shape, [stride * kind.itemsize for stride in strides])
+        return memory.reshape(shape)
+    return np.lib.stride_tricks.as_strided(memory, shape, [stride * kind.itemsize for stride in strides])

@@ -108,34 +108,31 @@ NO_GAP = r"a sequence with two steps at different times, got .* and none\. .* se
 DATES = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[s]")
 
 
-@pytest.mark.parametrize(
-    "call, error, message",
-    [
-        *(
-            (lambda time=time: fitted(time), ValueError, NO_GAP)
-            for time in (torch.zeros(5, 3), [torch.tensor([4.0])] * 7, [torch.tensor([])], torch.zeros(0, 4), torch.full((9,), 3))
-        ),
-        (lambda: fitted([[0, 1], [0, float("nan"), 2]]), ValueError, r"time must be finite, got nan at step 1 of sequence 1"),
-        (
-            lambda: fitted([[0, 1], [5], [3.0, 4, 1]]),
-            ValueError,
-            "must not go backwards, got 1.0 after 4.0 at step 2 of sequence 2",
-        ),
-        (lambda: fitted([[0.0, 1.0], [[1.0, 2.0]]]), ValueError, r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)"),
-        (lambda: fitted(torch.zeros(2, 3, 4)), ValueError, r"time must be a list of arrays, or have shape \(steps, batch\)"),
-        (lambda: fitted(torch.tensor([1.7e9 + 10 * n for n in range(50)])), ValueError, "time must tell its steps apart"),
-        (lambda: fitted([[-1.7e308, 0.0, 1.7e308]]), ValueError, r"time must span at most 1e\+300, got a median span of inf"),
-        (lambda: fitted(torch.arange(10).expand(3, 10) - torch.arange(3).unsqueeze(1)), ValueError, "batch_first=True"),
-        (lambda: fitted(HOURS, ratio_on=0.0), ValueError, r"ratio_on must be in \(0, 1\], got 0"),
-        (lambda: fitted(HOURS, [1, 2, 3]), ValueError, "lengths must be None for a list"),
-        (lambda: fitted(HOURS[0], [1]), ValueError, r"Pass time\[:length\]"),
-        (lambda: fitted(DATES), TypeError, "time must be real numbers"),
-        (lambda: fitted([[1.0, 2.0], ["a", "b"]]), TypeError, "time of sequence 1 must be real numbers"),
-    ],
-)
-def test_times_that_fit_nothing_and_other_wrong_arguments_are_refused(call, error, message):
+LATE = torch.arange(10).expand(3, 10) - torch.arange(3).unsqueeze(1)
+REFUSED = [  # the times, the error, the message, other arguments
+    *(
+        (time, ValueError, NO_GAP, {})
+        for time in (torch.zeros(5, 3), [torch.tensor([4.0])] * 7, [torch.tensor([])], torch.zeros(0, 4), torch.full((9,), 3))
+    ),
+    ([[0, 1], [0, float("nan"), 2]], ValueError, r"time must be finite, got nan at step 1 of sequence 1", {}),
+    ([[0, 1], [5], [3.0, 4, 1]], ValueError, "must not go backwards, got 1.0 after 4.0 at step 2 of sequence 2", {}),
+    ([[0.0, 1.0], [[1.0, 2.0]]], ValueError, r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)", {}),
+    (torch.zeros(2, 3, 4), ValueError, r"time must be a list of arrays, or have shape \(steps, batch\)", {}),
+    (torch.tensor([1.7e9 + 10 * n for n in range(50)]), ValueError, "time must tell its steps apart", {}),
+    ([[-1.7e308, 0.0, 1.7e308]], ValueError, r"time must span at most 1e\+300, got a median span of inf", {}),
+    (LATE, ValueError, "batch_first=True", {}),
+    (HOURS, ValueError, r"ratio_on must be in \(0, 1\], got 0", {"ratio_on": 0.0}),
+    (HOURS, ValueError, "lengths must be None for a list", {"lengths": [1, 2, 3]}),
+    (HOURS[0], ValueError, r"Pass time\[:length\]", {"lengths": [1]}),
+    (DATES, TypeError, "time must be real numbers", {}),
+    ([[1.0, 2.0], ["a", "b"]], TypeError, "time of sequence 1 must be real numbers", {}),
+]
+
+
+@pytest.mark.parametrize("time, error, message, options", REFUSED)
+def test_times_that_fit_nothing_and_other_wrong_arguments_are_refused(time, error, message, options):
     with pytest.raises(error, match=message):
-        call()
+        fitted(time, **options)
 
 
 def test_float32_times_on_the_grid_of_their_dtype_are_data_if_sequences_start_anew():

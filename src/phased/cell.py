@@ -40,10 +40,9 @@ class Weights(NamedTuple):
         bias_ih, bias_hh = weights[2:4] if len(weights) >= 4 else (None, None)
         return Weights(weights[0], weights[1], bias_ih, bias_hh, weights[-1] if len(weights) % 2 else None)
 
-    def map(self, matrix: Callable[[Tensor], Tensor], vector: Callable[[Tensor], Tensor]) -> Weights:
-        """The weights with one function applied to the matrices and another to the rest."""
-        bias_ih, bias_hh, peephole = (None if w is None else vector(w) for w in self[2:])
-        return Weights(matrix(self.ih), matrix(self.hh), bias_ih, bias_hh, peephole)
+    def map(self, function: Callable[[Tensor], Tensor]) -> Weights:
+        """The weights with a function applied to each."""
+        return Weights(function(self.ih), function(self.hh), *(None if w is None else function(w) for w in self[2:]))
 
 
 class Proposal(NamedTuple):

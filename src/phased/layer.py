@@ -292,7 +292,7 @@ class PhasedRNN(GatedModule):
                 index = len(finals)
                 w = weights[index]
                 if w.ih.dtype != working:
-                    w = w.map(lambda value: value.to(working), lambda value: value.to(working))
+                    w = w.map(lambda value: value.to(working))
                 state = () if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
                 problem = Problem(self.cell, gates[index], *inputs, state, w, lengths, low)

@@ -27,7 +27,7 @@ def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Calla
 
 
 class Functions:
-    """The functions of a module, which is imported when one of them is first called."""
+    """Functions of a module that is imported at the first call of one of them."""
 
     def __init__(self, module: str) -> None:
         self._module = module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -178,17 +178,13 @@ class Stack:
         """Copies of the weights of a layer, on the CPU and in no less than float32."""
         dtype = torch.promote_types(rnn.dtype, torch.float32)
 
-        def own(name: str, value: Tensor, dtype: torch.dtype | None = dtype) -> Tensor:
+        def own(value: Tensor, dtype: torch.dtype | None = dtype, name: str = "rnn") -> Tensor:
             check.finite_values(name, value)
             return value.detach().to("cpu", dtype, copy=True)
 
-        def own_gate(gate: TimeGate) -> TimeGate:
-            period, shift, ratio_on = (own("rnn", value, None) for value in gate.parameters())
-            return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
-
-        weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
-        gates = [own_gate(gate) for gate in rnn.gates()]
-        return cls(rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
+        weights = [w.map(own) for w in rnn.weights()]
+        gates = [TimeGate._make((*(own(value, None) for value in gate.parameters()), 0.0, gate.shape)) for gate in rnn.gates()]
+        return cls(rnn.cell.name, weights, gates, None if table is None else own(table, name="table"), rnn.backend)
 
     @cached_property
     def identity(self) -> bytes:

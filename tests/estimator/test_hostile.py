@@ -26,7 +26,7 @@ EVENTS = st.lists(st.tuples(HOSTILE, st.dictionaries(st.sampled_from(X.variables
 
 @pytest.mark.filterwarnings("ignore:Sequence")
 @given(st.sampled_from(["classifier", "of_three", "regressor"]), HOSTILE, EVENTS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, age, events):
     model, static, taken, answers = request.getfixturevalue(name), math.nan, [], []
     try:

@@ -1,7 +1,6 @@
 """Life as a module: saved, copied, converted, autocast, compiled and exported, it stays the same layer."""
 
 import copy
-import io
 import pickle
 from typing import Any
 
@@ -23,10 +22,8 @@ def full(make: type) -> Layer:
 
 
 def from_state_dict(rnn: Layer) -> Layer:
-    other, file = full(type(rnn)), io.BytesIO()
-    torch.save(rnn.state_dict(), file)
-    file.seek(0)
-    assert other.load_state_dict(torch.load(file)) == nn.modules.module._IncompatibleKeys([], [])
+    other = full(type(rnn))
+    other.load_state_dict(rnn.state_dict())
     return other
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.func import functional_call
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from layers import each_layer
+from layers import each_layer, lstm
 from phased import PhasedLSTM, Stream, updates
 from phased.init import LogUniform
 from strategies import clocks
@@ -15,10 +15,6 @@ from wrong import Wrong, table
 
 X, T = torch.randn(9, 4, 3), clocks(9, 4)
 GATE_NAMES = ("period", "shift", "ratio_on")
-
-
-def lstm(**settings: object) -> PhasedLSTM:
-    return PhasedLSTM(3, 5, **({"period": LogUniform(2, 40), "ratio_on": 0.5} | settings)).eval()
 
 
 @each_layer

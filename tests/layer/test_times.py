@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from layers import Layer, each_layer
+from layers import Layer, each_layer, lstm
 from phased import PhasedLSTM, Stream, clock, ops, updates
 from phased.init import LogUniform
 from phased.ops.native import MISSING
@@ -17,10 +17,6 @@ from strategies import clocks, f64, seeds
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 NOW = 1.7e9
 X = torch.randn(200, 2, 3)
-
-
-def lstm(**settings: object) -> PhasedLSTM:
-    return PhasedLSTM(3, 5, **({"period": LogUniform(2, 40), "ratio_on": 0.5} | settings)).eval()
 
 
 # Unsigned integers

@@ -103,17 +103,19 @@ def of_layer(trace, kind, settings):
     yield "ragged, with a gradient to the input"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _few_objects():
+    """Tensors are looked for among the objects that these tests make."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def traced(patch, passes, prefix):
     """A line for each pass: what it is, and its launches."""
-    trace, found = Trace(patch), {}
-    gc.collect()
-    gc.freeze()  # so that few objects are looked through for tensors
-    try:
-        for number, name in enumerate(passes(trace)):
-            found[f"{prefix} | {number} {name} |"] = trace.words()
-    finally:
-        gc.unfreeze()
-    return found
+    trace = Trace(patch)
+    return {f"{prefix} | {number} {name} |": trace.words() for number, name in enumerate(passes(trace))}
 
 
 def check(found):

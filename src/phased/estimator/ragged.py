@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 INEXACT = "dates must be whole microseconds in the years 1 to 9999"
 ROUND = "Round them, or pass the time since the first event as a number."
-COARSE = "Pass times as float64 from their source on, or subtract the start of the recording before they become {dtype}."
 
 
 def flatten(
@@ -84,20 +83,26 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
     return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new
 
 
-def too_coarse(time: NDArray[Any], sequence: NDArray[np.int64]) -> int | None:
-    """The first place whose time equals or neighbours the time before in a dtype that has no whole numbers there.
+def check_rounding(time: NDArray[Any], sequence: NDArray[np.int64], where: Callable[[int], str]) -> None:
+    """Raise a ValueError about a time that equals or neighbours the time before in a dtype that has no whole numbers there.
 
     Rounding may then have changed the gap by as much as the gap itself: float32 UNIX seconds lie 128 s apart.
 
     Args:
         time: not decreasing within a sequence, in the dtype in which it was passed.
         sequence: of each time.
+        where: words for the place of a time.
     """
-    if time.dtype.kind != "f" or time.dtype.itemsize >= 8 or not len(time):
-        return None
+    if time.dtype.kind != "f" or time.dtype.itemsize >= 8:
+        return
     size, gap = np.abs(time[1:]), np.diff(time.astype(np.float64))
     near = (size >= 2 / np.finfo(time.dtype).eps) & (gap <= np.spacing(size)) & (np.diff(sequence) == 0)
-    return int(np.argmax(near)) + 1 if near.any() else None
+    for place in np.flatnonzero(near)[:1] + 1:
+        raise ValueError(
+            f"times must be exact enough for their gaps, got {time[place - 1]:.10g} and then {time[place]:.10g} {where(place)}, "
+            f"two neighbouring numbers of {time.dtype}. Pass times as float64 from their source on, or subtract the start of the "
+            f"recording before they become {time.dtype}."
+        )
 
 
 def _plain(values: ArrayLike) -> NDArray[Any]:
@@ -158,12 +163,7 @@ def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
             f"times must be at most 2**53 to be exact, got {clock[far[0]]} in sequence {name!r}. Subtract the first "
             "time of the sequence, or pass them as datetime64."
         )
-    place = too_coarse(clock, np.zeros(len(clock), np.int64))
-    if place is not None:
-        raise ValueError(
-            f"times must be exact enough for their gaps, got {clock[place - 1]:.10g} and then {clock[place]:.10g} in sequence "
-            f"{name!r}, two neighbouring numbers of {clock.dtype}. {COARSE.format(dtype=clock.dtype)}"
-        )
+    check_rounding(clock, np.zeros(len(clock), np.int64), lambda place: f"in sequence {name!r}")
     return clock.astype(np.float64)
 
 

@@ -252,7 +252,7 @@ def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor], device: torch.d
 
 
 def expect(name: str, tensor: Tensor | None, shape: Sequence[int], dtype: torch.dtype | None, device: torch.device) -> None:
-    """Raise unless a tensor, if there is one, has this shape, dtype (None: that of any real numbers) and device."""
+    """Raise unless a tensor has this shape, dtype (None: any real one) and device. None has nothing to check."""
     if tensor is None:
         return
     has_dtype = not tensor.is_complex() if dtype is None else tensor.dtype == dtype

@@ -39,10 +39,10 @@ class Data(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task: data from a number of sequences and a seed, which score it has, and sizes of training and test."""
+    """A task: data from a number of sequences and a seed, the kind of estimator, and sizes of training and test."""
 
     make: Callable[[int, int], Data]
-    score: str
+    kind: type[PhasedClassifier] | type[PhasedRegressor]
     sizes: tuple[int, int]
 
 
@@ -113,9 +113,9 @@ def solution(count: int, duration: float, random: np.random.Generator) -> Number
 EVERY_BIT, EVERY_CHANGE = "parity of bits, a sample for every bit", "parity of bits, a sample for every change"
 SERIES = "Mackey-Glass, a number for every sample"
 TASKS = {
-    EVERY_BIT: Task(partial(bits, changes=False), "accuracy", (20_000, 5_000)),
-    EVERY_CHANGE: Task(partial(bits, changes=True), "accuracy", (20_000, 5_000)),
-    SERIES: Task(mackey_glass, "nrmse", (400, 100)),
+    EVERY_BIT: Task(partial(bits, changes=False), PhasedClassifier, (20_000, 5_000)),
+    EVERY_CHANGE: Task(partial(bits, changes=True), PhasedClassifier, (20_000, 5_000)),
+    SERIES: Task(mackey_glass, PhasedRegressor, (400, 100)),
 }
 PUBLISHED = {EVERY_BIT: 0.5099, EVERY_CHANGE: 0.8029}
 
@@ -125,9 +125,8 @@ def evaluate(name: str, cell: str, seed: int, part: int, epochs: int) -> dict[st
     task = TASKS[name]
     sizes = [size // part for size in task.sizes]
     train, test = task.make(sizes[0], 2 * seed), task.make(sizes[1], 2 * seed + 1)
-    kind = PhasedClassifier if task.score == "accuracy" else PhasedRegressor
     begin = time.perf_counter()
-    model = fitted(cell, train.x, train.y, kind, epochs=epochs, random_state=seed)
+    model = fitted(cell, train.x, train.y, task.kind, epochs=epochs, random_state=seed)
     answer, report = model.predict(test.x), model.report_
     return {
         "cell": cell,
@@ -148,7 +147,7 @@ def latest(part: int) -> dict[str, Any]:
 
 def score(task: Task, answer: Any, y: Any) -> float:
     """Return the accuracy, or the root mean squared error divided by the standard deviation of the targets."""
-    if task.score == "accuracy":
+    if task.kind is PhasedClassifier:
         return float(np.mean(answer == y))
     wanted = np.concatenate(y)
     return float(np.sqrt(np.mean((answer - wanted) ** 2)) / wanted.std())

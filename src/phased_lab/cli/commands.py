@@ -48,6 +48,7 @@ Tested = Annotated[
 def demo(out: Out = Path("out")) -> None:
     """Train three networks on irregular samples, stream events through them, and make a page (one minute)."""
     need("matplotlib", "lab")
+    need("altair", "lab")
     from phased_lab.cli.demo import demo as show
 
     console = Console()

@@ -8,28 +8,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check
-from phased.learn.batch import SPLITS, Batch, Split
+from phased.learn.batch import Batch, Split
 
 CPU = torch.device("cpu")
 
 
 class Loadable:
-    """Base of a task that is computed `OnDevice`."""
+    """Base class of tasks that compute batches `OnDevice`."""
 
     def to(self, device: torch.device, size: int) -> OnDevice:
-        """The task with its sequences on a device, for batches of `size`."""
+        """Load the sequences onto a device, for batches of `size`."""
         raise NotImplementedError
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """A batch on the CPU; the batches before it have the same size."""
+        """Return a batch on the CPU. All earlier batches have the same size."""
         return self.to(CPU, size).batch(seed, split, epoch, index, size)
 
 
 class OnDevice:
-    """Base of the sequences of a task on a device: loading them is no part of the first epoch.
+    """Base class of a task's sequences on a device. Loading is not part of the first epoch.
 
-    Every epoch of training visits its sequences in an order of its own, those of a test are always visited in their own.
+    Each training epoch visits its sequences in a new random order. A test visits them in the order of the data.
 
     Args:
         stream: identifies the task's random numbers.
@@ -44,17 +43,15 @@ class OnDevice:
         self._order: tuple[tuple[int, int], Tensor] | None = None
 
     def gather(self, split: Split, rows: Tensor) -> Batch:
-        """The batch of these sequences. Its changes are drawn from `random`."""
+        """Return the batch of these sequences. Random changes are drawn from `random`."""
         raise NotImplementedError
 
     def key(self, seed: int, split: Split, epoch: int) -> tuple[int, ...]:
-        """What the random numbers of a batch depend on, beside its index and its size."""
+        """Return the seeds of a batch's random numbers, beside its index and its size."""
         return seed, epoch
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Batch number `index` of an epoch of training, or of the test."""
-        check.choice("split", split, SPLITS)
-        check.positive_int("size", size)
+        """Return batch number `index` of a training epoch or of the test."""
         rows, begin = self.order(seed, epoch) if split == "train" else self.rows["test"], index * self.size
         if begin + size > len(rows):
             raise ValueError(f"an epoch must have at most {len(rows)} sequences, those of the task, got more.")
@@ -62,7 +59,7 @@ class OnDevice:
         return self.gather(split, rows[begin : begin + size])
 
     def order(self, seed: int, epoch: int) -> Tensor:
-        """The sequences in the order of an epoch of training; that of the last call is kept."""
+        """Return the sequences in the order of a training epoch. The last order is cached."""
         if self._order is None or self._order[0] != (seed, epoch):
             random = torch.Generator().manual_seed(drawn_from(self.stream, seed, epoch))
             rows = self.rows["train"]

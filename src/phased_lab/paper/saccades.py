@@ -52,7 +52,7 @@ class Shown:
 
 
 def run() -> Shown:
-    """The first recording of an 8 that PHASED_DATA has; else what the camera in software records of an 8."""
+    """Return the first recording of an 8 in PHASED_DATA, or a simulated recording of an 8."""
     path = displacement(np.arange(ENDS[-1] + 1.0))
     for find in (real, of_mnist):
         try:
@@ -88,7 +88,7 @@ def of_rings() -> tuple[Recording, str]:
 
 
 def simulated(image: NDArray[np.uint8]) -> Recording:
-    """What the camera in software records of an image (28, 28)."""
+    """Simulate a recording of an image (28, 28)."""
     return simulate(torch.from_numpy(image).unsqueeze(0))[0]
 
 

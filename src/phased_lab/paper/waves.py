@@ -57,7 +57,7 @@ class Sines:
     classes: ClassVar[int] = 2  # inside the target range, or outside
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Half of the sequences are targets; each has its own period, phase, duration, start and times."""
+        """Draw sequences, half of them targets, with a period, phase, duration and start per sequence."""
         random = generator(STREAM, seed, split, epoch, index, size)
         wanted = random.permutation(np.arange(size) % 2 == 1)
         periods, phases = self.draw_periods(random, wanted), random.uniform(0.0, 2 * np.pi, (self.waves, size))

@@ -254,8 +254,8 @@ def draw_gates(groups: Sequence[Group], first: int) -> Figure:
 
 def draw_raster(group: Group) -> Figure:
     """The gates of a group's first run with gates: three units over time, and all units at the sample times."""
-    about, (record, *gates) = group.experiment, gates_of(group)[0]
-    clock, sides = about.clock(record), [by_period(each) for each in gates]
+    about, (record, before, after) = group.experiment, gates_of(group)[0]
+    clock, sides = about.clock(record), (by_period(before), by_period(after))
     shares = [f"{is_open(gates, clock.time).mean():.1%}" for gates in sides]
     rows = [row | {"w": when} for when, gates in enumerate(sides) for row in open_units(gates, clock)]
     choice = alt.binding_select(options=list(range(len(sides))), labels=["before training", "after training"], name="Show ")

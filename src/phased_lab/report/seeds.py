@@ -96,11 +96,6 @@ class Group:
         return spread(record.test for record in self.records)
 
     @property
-    def loss(self) -> Spread:
-        """The training loss at the end of training (`Record.loss`)."""
-        return spread(record.loss for record in self.records)
-
-    @property
     def updates(self) -> Spread:
         """The share of open units among all units x steps on the test set, or 1 for a model without time gates."""
         return spread(1.0 if record.updates is None else record.updates for record in self.records)

@@ -25,9 +25,10 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
     rows = []
     for group in shown:
         last = spread(record.curve[-1].test for record in group.records).mean
+        loss = spread(record.loss for record in group.records).mean
         seeds = f"{group.test.n}" + (f", and {group.test.lost} diverged" if group.test.lost else "")
         cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last, metric)]
-        cells += [f"{group.loss.mean:.2g}", updated(group), seeds, devices(group), claimed(group.claim, metric)]
+        cells += [f"{loss:.2g}", updated(group), seeds, devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     epochs = {group.claim.epochs for group in shown if group.claim is not None and columns == len(head)}

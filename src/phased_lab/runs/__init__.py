@@ -1,1 +1,1 @@
-"""What all experiments share: descriptors, runs, records and sweeps. The experiments themselves are in `phased_lab.paper`."""
+"""Descriptors, runs, records and sweeps, shared by all experiments. The experiments are in `phased_lab.paper`."""

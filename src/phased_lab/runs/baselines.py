@@ -1,4 +1,4 @@
-"""Networks beside ours: LSTM and batch-normalised LSTM with the time as an input, and phased layers with a normalised input."""
+"""Baselines: LSTM and batch-normalised LSTM with the time as an input, and phased layers with a normalised input."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Baseline(nn.Module):
     def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The output (T, B, H), and the output at each sequence's last valid step, (1, B, H).
 
-        Padding is computed too, and its output is undefined: it comes after all valid steps and does not affect them.
+        The output of padding is undefined. Padding comes after all valid steps and does not affect them.
         """
         x = torch.cat([input, (time / self.time_unit).to(input.dtype).unsqueeze(-1)], -1)
         output, _ = self._run(x, lengths)
         last = output[(lengths - 1).clamp(min=0), torch.arange(len(lengths), device=x.device)]
-        # Of a sequence without samples there is the initial state, as in a PhasedLSTM.
+        # A sequence without samples keeps the initial state, as in a PhasedLSTM.
         return output, torch.where((lengths > 0).unsqueeze(-1), last, 0.0).unsqueeze(0)
 
     @property
     def recordable(self) -> bool:
-        """Whether a training step reads no values: the normalisation reads which samples are padding."""
+        """Whether a training step reads no values from the device. The normalisation reads the lengths."""
         return self.norm is None
 
     def extra_repr(self) -> str:
@@ -84,7 +84,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(features))
 
     def forward(self, x: Tensor, lengths: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Scale and offset that normalise x (T, B, D), each (D,); with a weight (F, D) those for weight @ x, each (F,)."""
+        """Return the scale and the offset that normalise x (T, B, D), each (D,), or weight @ x for a weight (F, D), each (F,)."""
         if self.training:
             mean, variance = self._measure(x, lengths, weight)
         else:
@@ -137,7 +137,7 @@ class NormalisedInput(nn.Module):
         self.input_size, self.hidden_size = layer.input_size, layer.hidden_size
 
     def forward(self, input: Tensor, time: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """Output and last state of the layer; the arguments are those of the layer, with input (T, B, D)."""
+        """Return the output and the last state of the layer. The input is (T, B, D)."""
         steps, sequences, _ = input.shape
         count = torch.full((sequences,), steps, device=input.device) if lengths is None else lengths
         scale, offset = self.norm(input, count)

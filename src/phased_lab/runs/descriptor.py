@@ -1,4 +1,4 @@
-"""Descriptor of an experiment: its runs, and what commands, figures and the report page show about it."""
+"""Descriptors of experiments: their runs, and their texts and numbers in commands, figures and the report page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Words(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of network: its name in records, its label, and its colour in all figures; None for the next free colour."""
+    """Type of network, with its name in records, its label and its colour in all figures. None takes the next free colour."""
 
     name: str
     label: str
@@ -46,7 +46,7 @@ LSTM = Kind("lstm", "LSTM", "#6b7178")
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of the paper after `epochs` epochs; `low` and `high` differ where its plot cannot be read more precisely."""
+    """Number of the paper after `epochs` epochs. `low` and `high` differ if the plot cannot be read more precisely."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ class Claim:
 
 
 class Printed(NamedTuple):
-    """A number in a table of the paper, and what it has after its ±; with `above` the paper says only that it is greater."""
+    """Number in a table of the paper with its deviation. With `above`, the paper gives only a lower bound."""
 
     value: float
     deviation: float | None = None
@@ -101,7 +101,7 @@ def random_clock(duration: float, samples: int, unit: str) -> Clock:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a study, `--name VALUE` of `phased run`: its help, and its values; () if any value is allowed."""
+    """Option of a study, `--name VALUE` of `phased run`, with its help and the allowed values. () allows any value."""
 
     about: str
     values: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class Experiment:
     data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 
     metric: Metric = "accuracy"
-    tested: str = ""  # what the test of every epoch has, if that has to be said: "with video alone"
+    tested: str = ""  # the modality of the test after each epoch, such as "with video alone"
     chance: float | None = None  # the metric of random guessing
     levels: Mapping[str, float] = field(default_factory=dict)  # further reference values of the metric, by their meaning
 
@@ -180,7 +180,7 @@ class Experiment:
     charts: Sequence[ChartName] = ("learning", "gates")
     # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
     pack: Callable[[Record, Any, str], Classifier | LipReader] | None = None
-    curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure
+    curves_of: Sequence[str] = ()  # studies with learning curves in the chart of the paper's figure
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     # Makes what the runs are listed from, if that takes long: `phased run` calls it with the options of the study.
     prepare: Callable[[Mapping[str, str]], object] | None = None

@@ -1,4 +1,4 @@
-"""NetworkConfig: the settings of one of the paper's three models, from which the model is built."""
+"""Settings of networks, and the networks of the synthetic tasks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FirstWeights = Literal["torch", "normal"]
 
 
 class Network:
-    """Base of the frozen dataclasses that have the settings of an experiment's networks.
+    """Base class of the frozen dataclasses with the settings of an experiment's networks.
 
-    `applies` names the settings that each model has. The others keep their defaults, and are not in the record.
+    `applies` names the settings of each model. Other settings keep their defaults and are not in the record.
     """
 
     applies: ClassVar[Mapping[str, tuple[str, ...]]]
@@ -33,7 +33,7 @@ class Network:
         return {"model": self.model, **{name: getattr(self, name) for name in self.applies[self.model]}}
 
     def build(self, task: Any, seed: int) -> Any:
-        """The network for a task, initialised from the seed; torch's random state is restored."""
+        """Return the network for a task, initialised from the seed. torch's random state is restored."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.network(task)

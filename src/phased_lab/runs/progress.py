@@ -1,4 +1,4 @@
-"""Progress of long work, such as training and making data, for a command that is far from the function which does it."""
+"""Progress of training and of data preparation, reported from any depth of calls to the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Show(Protocol):
-    """Called with what is being done, how much of it is done, how much there is, and news of it in words."""
+    """Receives the name of a task, the finished and the total amount of work, and a message."""
 
     def __call__(self, what: str, done: int, total: int, news: str = "", /) -> None:
         """Show it."""
@@ -28,7 +28,7 @@ _SHOW: ContextVar[Show | None] = ContextVar("show", default=None)
 
 @contextmanager
 def shown(show: Show) -> Iterator[None]:
-    """Within it, `show` is called with the progress of what is done."""
+    """Report the progress of all work inside the context to `show`."""
     before = _SHOW.set(show)
     try:
         yield
@@ -37,6 +37,6 @@ def shown(show: Show) -> Iterator[None]:
 
 
 def progress(what: str) -> Progress | None:
-    """The function to call with how much is done and how much there is; None if it is not shown."""
+    """Return a function that reports the finished and the total amount of a task, or None if progress is not shown."""
     show = _SHOW.get()
     return None if show is None else lambda done, total: show(what, done, total)

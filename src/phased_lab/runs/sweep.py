@@ -37,9 +37,9 @@ ONE_AT_A_TIME = threading.Lock()
 
 @dataclass
 class Summary:
-    """The runs of a sweep by their outcome; failed ones by name, with the reason and the file of the traceback.
+    """Runs of a sweep by outcome. Failed runs are named, with the reason and the file of the traceback.
 
-    `records` has the records of done and skipped runs by name.
+    `records` holds the records of done and skipped runs by name.
     """
 
     done: list[Run] = field(default_factory=list)
@@ -94,7 +94,7 @@ def sweep(
         jobs: processes on this machine; each has its share of the cores, and a GPU of its own if there are as many.
         cluster: the address of a dask scheduler, instead.
         device: "auto", "cpu", "cuda" or "cuda:1".
-        show: called with what is being done, how much of it is done, how much there is, and news of it in words.
+        show: receives the progress of each run and of the sweep; see `Show`.
     """
     check.positive_int("jobs", jobs)
     if cluster is None:
@@ -124,7 +124,7 @@ def sweep(
 
 
 def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
-    """The records of runs in their own files and in those of their studies, by name; a ValueError if one has other settings."""
+    """Return the records of finished runs by name. Raises a ValueError if a record has other settings."""
     found: dict[str, Record] = {}
     others: dict[str, ValueError] = {}
     wanted = {run.name: run for run in runs}
@@ -144,7 +144,7 @@ def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
 
 @contextmanager
 def connected(address: str | None, jobs: int) -> Iterator[Client]:
-    """A client of the cluster at this address, or of one of this machine with as many processes as there are jobs."""
+    """Connect to the cluster at an address, or to a new one on this machine with a process per job."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -203,7 +203,7 @@ def ends(
 
 
 def work(run: Run, out: Path, device: str, threads: int | None, topic: str) -> Record | str:
-    """Execute a run on a worker, which reports progress under the topic; an error of the run is returned in words.
+    """Execute a run on a worker and report its progress to the topic. An error of the run is returned as a message.
 
     `threads` is the number of torch's threads, None for torch's own.
     """
@@ -236,7 +236,7 @@ def work(run: Run, out: Path, device: str, threads: int | None, topic: str) -> R
 
 
 def gpu_of(device: str, worker: object) -> str:
-    """The device of a worker: those of this machine are numbered and have a GPU each; others see the GPUs they were given."""
+    """Return the device of a worker. Workers of this machine are numbered and take a GPU each; other workers keep `device`."""
     if device in {"auto", "cuda"} and isinstance(worker, int) and torch.cuda.is_available():
         return f"cuda:{worker % torch.cuda.device_count()}"
     return device

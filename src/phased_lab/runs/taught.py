@@ -1,4 +1,4 @@
-"""Taught: a model that learns beside a teacher, from the labels and from the teacher's probabilities."""
+"""Taught: a student network, trained together with a teacher on the labels and on the teacher's probabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phased.learn.model import Model, Updates
 
 @dataclass(frozen=True)
 class TaughtObjective:
-    """The losses of student and teacher, added; a test measures the student alone.
+    """Sum of the losses of student and teacher. A test measures the student.
 
     The student's loss is `share` times the cross entropy with the teacher's probabilities, and 1 - `share` times the one with the
     labels. The teacher learns from the labels alone.
@@ -27,7 +27,7 @@ class TaughtObjective:
     share: float
 
     def loss(self, answer: Tensor, batch: Batch) -> Tensor:
-        """The sum of the losses of both; of an answer of the student alone, its cross entropy with the labels."""
+        """Return the sum of both losses, or the cross entropy of an output of the student with the labels."""
         if answer.dim() == 2:
             return sum_of_losses(answer, batch)
         student, teacher = answer
@@ -36,22 +36,22 @@ class TaughtObjective:
         return own + sum_of_losses(teacher, batch)
 
     def score(self, answer: Tensor, batch: Batch) -> Tensor:
-        """The number of sequences whose class the student finds."""
+        """Return the number of sequences that the student classifies correctly."""
         answer, y = labelled(answer, batch)
         return (answer.argmax(-1) == y).sum()
 
 
 class Taught(Model):
-    """A student and a teacher, two models that classify the same sequences and are trained on the same batches.
+    """Student and teacher, two classifiers that are trained on the same batches.
 
-    The teacher may be of a kind that the student must not be: one that sees a whole recording at once, say. Its probabilities say
-    which other classes a sequence resembles, so the student learns more from a sequence than from its label alone. In eval the
-    student is computed alone. A training clips the gradients of both together, and does not smooth their labels.
+    The teacher may see a whole recording at once, which the student must not. Its probabilities rank the classes that a sequence
+    resembles, so the student learns more from a sequence than the label. In eval only the student is computed. A training clips
+    the gradients of both together and does not smooth the labels.
 
     Args:
-        student: classifies sequences; it has the time gates, if there are any.
+        student: classifies sequences. Updates and penalties are counted for the student.
         teacher: classifies the same sequences.
-        share: weight of the teacher's probabilities in the student's loss, from 0 to 1; the rest is that of the labels.
+        share: weight of the teacher's probabilities in the student's loss, from 0 to 1. The labels have the weight 1 - share.
 
     Shape:
         (B, classes) in eval. In training (2, B, classes): the outputs of student and teacher, for `objective`.
@@ -63,24 +63,24 @@ class Taught(Model):
 
     @property
     def objective(self) -> Objective:
-        """The losses of both."""
+        """The sum of both losses."""
         return TaughtObjective(self.share)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The student's output; in training, both."""
+        """Return the student's output, or both outputs in training."""
         answer: Tensor = self.student(batch)
         return torch.stack([answer, self.teacher(batch)]) if self.training else answer
 
     def updates(self, batch: Batch) -> Updates | None:
-        """The student's."""
+        """Return the updates of the student."""
         return self.student.updates(batch)
 
     def penalty(self) -> Tensor | None:
-        """The student's."""
+        """Return the penalty of the student."""
         return self.student.penalty()
 
     def extra_repr(self) -> str:
-        """What no submodule prints."""
+        """Return the setting that no submodule prints."""
         return f"share={self.share}"
 
 
@@ -88,7 +88,7 @@ STUDENT = "student."  # before the names of the student's parameters
 
 
 def student_of(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The state_dict of the student alone, with the settings of its layers; that of a model without a teacher as it is."""
+    """Return the state_dict of the student with the settings of its layers. Other state_dicts are returned unchanged."""
     if not any(name.startswith(STUDENT) for name in state):
         return state
     own: Any = OrderedDict((name.removeprefix(STUDENT), value) for name, value in state.items() if name.startswith(STUDENT))

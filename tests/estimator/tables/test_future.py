@@ -1,8 +1,6 @@
 """Targets from the table itself: the next value of a variable, or its value a fixed time later."""
 
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from phased.estimator import Events
 from phased.estimator.units import in_times
 from tables import arrays, measurements
 
-TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
 NAN = float("nan")
 
 
@@ -79,16 +76,3 @@ def test_a_target_that_the_table_does_not_have_is_refused(arguments, message):
 def test_without_a_unit_of_the_times_a_horizon_is_a_number():
     with pytest.raises(ValueError, match="horizon must be a number, because the unit of the times is not known, got '24h'"):
         Events.of([[0, 1]], [[1, 2]]).future("x0", "24h")
-
-
-@pytest.mark.skipif(not TABLES.is_dir(), reason="PHASED_DATA has no tables")
-def test_published_targets_are_reproduced():
-    storms = Events.read(TABLES / "storms/train.csv.xz", unit="h")
-    wind = storms.labels(TABLES / "storms/train_labels.csv.xz", time="time", target="wind_in_24h")
-    np.testing.assert_array_equal(storms.future("wind", "24h"), wind)
-    badges = Events.read(TABLES / "badges/train.csv.xz", id="user", time="date", unit="d")
-    following = badges.labels(TABLES / "badges/train_labels.csv.xz", time="date", target="next_badge").astype(object)
-    rare = ~np.isin(following, badges.settings.levels["badge"])
-    following[rare] = "other"
-    following[badges.offset[1:] - 1] = None  # the last badge of a user is published as a target alone
-    assert badges.future("badge").tolist() == following.tolist()

@@ -4,6 +4,7 @@ import gzip
 import lzma
 from pathlib import Path
 from time import process_time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.estimator import Events
+from phased.estimator.settings import Settings
+from phased.fields import decode, encode
 from tables import NAMES, arrays, assert_same, long, measurements, wide
 
 ROWS = [(7, 0.0, "HR", 73.0), (7, 0.0, "GCS", 15.0), (7, 0.5, "HR", 77.5), (3, 0.25, "Temp", 36.6), (3, 1.0, "HR", 80.0)]
@@ -42,6 +45,12 @@ def test_the_order_of_rows_does_not_matter_also_not_to_what_is_merged(rows, rand
     assert made.ids.tolist() == list(dict.fromkeys(row[0] for row in shuffled))  # as they first appear
     assert_same(made[np.argsort(made.ids)], expected)
     assert expected.counts.get("merged", 0) == len(several) - len(rows)
+
+
+def test_rows_whose_keys_are_too_large_for_one_integer_are_sorted_too(monkeypatch: pytest.MonkeyPatch):
+    expected = read(long(ROWS))
+    monkeypatch.setattr("phased.estimator.tables.read.math", SimpleNamespace(prod=lambda sizes: 2**63))
+    assert_same(read(long(ROWS)), expected)
 
 
 def test_every_kind_of_frame_gives_the_same(tmp_path: Path):
@@ -187,6 +196,7 @@ MEDS = {
     "numeric_value": [1.0, None, 80.0, 90.0, 2.0],
     "text_value": ["x"] * 5,
 }
+LOOKS_LONG = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
 SPARSE = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "Age": [50, None, None, 60], "HR": [None, 80, 81, None]}
 
 
@@ -231,14 +241,20 @@ def frame(variable, value, id, time):
             {"variables": ("HR",), "statics": ("EYES", "SEX"), "unit": "h", "time": [0, 1.5], "static": [[2, 1]]},
         ),
         (MEDS, {"static": ["SEX", "EYES"]}, {"static": [[1, 2]]}),
+        # A layout that was asked for and columns that were selected.
+        (WIDE, {"variable": ["HR", "Age"], "static": ["Age"]}, {"variables": ("HR",), "statics": ("Age",)}),
+        (LOOKS_LONG, {"layout": "wide"}, {"variables": ("variable", "value")}),
+        (LOOKS_LONG, {"variable": ["variable", "value"]}, {"variables": ("variable", "value")}),
+        ({"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}, {"variable": "what"}, {"variables": ("a",)}),
     ],
 )
-def test_a_small_table_is_read_as_expected(table, options, expected):
+def test_a_small_table_is_read_as_expected_and_again_as_its_settings_say(table, options, expected):
     events = Events.read(table, **options)
     for name, value in expected.items():
         np.testing.assert_equal(getattr(events, name), value)
-    again = Events.read(table, like=events)
+    again = Events.read(table, like=decode(Settings, encode(events.settings)))
     assert_same(again, events)
+    assert again.settings == events.settings
 
 
 def test_other_marks_of_a_second_table_replace_those_of_the_first():

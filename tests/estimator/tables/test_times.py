@@ -113,7 +113,7 @@ def test_times_that_cannot_be_compared_are_refused(column, message):
 def test_times_whose_rounding_is_as_large_as_their_gaps_are_refused():
     seconds = (1.7e9 + 200 * np.arange(4)).astype(np.float32)
     with pytest.raises(
-        ValueError, match=r"exact enough for their gaps, .*of float32, at id 1, time 1\d+ .*Pass times as float64"
+        ValueError, match=r"exact enough for their gaps, .*at id 1, time 1\d+ .*of float32. Pass times as float64"
     ):
         times_of(seconds)
     table = {"id": [1, 2, 3, 4], "time": seconds, "x": range(4)}

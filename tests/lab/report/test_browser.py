@@ -1,6 +1,7 @@
 """One page and one visit of Chromium, offline: nothing fails, every chart can be seen and used, and a phone shows the page."""
 
 import shutil
+from itertools import pairwise
 
 import pytest
 
@@ -62,6 +63,18 @@ def test_every_chart_is_drawn_and_the_page_fits_the_width_of_the_window(page, si
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     beyond = "[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)"
     assert page.evaluate(f"{beyond}.filter((e) => !e.closest('.scroll, svg')).map((e) => e.outerHTML.slice(0, 80))") == []
+
+
+def test_on_a_phone_the_names_of_bars_are_apart(page):
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll('#frequency-bars .role-axis-label text')]
+            .flatMap((text) => text.children.length ? [...text.children] : [text])
+            .filter((line) => /[a-z]/.test(line.textContent))
+            .map((line) => { const {top, left, right} = line.getBoundingClientRect(); return [Math.round(top), left, right]; })"""
+    )
+    assert len(lines) == 6
+    for (top, _, right), (other, left, _) in pairwise(sorted(lines)):
+        assert top != other or left - right > 8
 
 
 def test_on_a_phone_tables_scroll_by_themselves_and_text_can_be_read(page):

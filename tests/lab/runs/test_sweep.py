@@ -58,15 +58,12 @@ def test_a_failed_run_leaves_its_traceback_the_others_go_on_and_it_is_tried_agai
 
 
 def test_a_killed_worker_costs_one_run_and_the_others_go_on(tmp_path):
-    """In processes, two at a time; the results are those of a run alone."""
-    good = [tiny_run(seed=seed) for seed in range(3)]
-    deadly = tiny_run(task=DEADLY, seed=6)
-    summary = sweep([good[0], deadly, *good[1:]], tmp_path / "swept", jobs=2, device="cpu")
-    assert names(summary.done) == names(good)
-    assert summary.failed == {deadly.name: "its process was killed"}
-    for run in good:
-        alone = execute(run, tmp_path / "alone")
-        assert same_numbers(json.loads(run.file(tmp_path / "swept").read_text())) == same_numbers(alone)
+    """In processes. The results are those of a run alone."""
+    before, deadly, after = tiny_run(), tiny_run(task=DEADLY, seed=6), tiny_run(seed=1)
+    summary = sweep([before, deadly, after], tmp_path / "swept", device="cpu")
+    assert (summary.done, summary.failed) == ([before, after], {deadly.name: "its process was killed"})
+    found = json.loads(after.file(tmp_path / "swept").read_text())
+    assert same_numbers(found) == same_numbers(execute(after, tmp_path / "alone"))
 
 
 def test_the_workers_of_a_cluster_do_the_runs(one_worker, tmp_path):
@@ -128,14 +125,9 @@ def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
         sweep([tiny_run()], tmp_path, cluster="tcp://127.0.0.1:1")
 
 
-@pytest.fixture
-def nothing_starts(monkeypatch):
-    monkeypatch.setattr(module, "connected", lambda *_: pytest.fail("something started"))
-
-
-@pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize("gathered", [False, True])
-def test_nothing_starts_beside_results_of_other_settings(tmp_path, gathered):
+def test_nothing_starts_beside_results_of_other_settings(tmp_path, gathered, monkeypatch):
+    monkeypatch.setattr(module, "connected", lambda *_: pytest.fail("something started"))
     execute(tiny_run(epochs=1), tmp_path)
     if gathered:
         gather(tmp_path)

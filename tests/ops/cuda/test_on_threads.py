@@ -86,6 +86,12 @@ def recurrence(program):
 TEAMS, SPREAD, SINGLE, DENSE = range(4)  # how kernels are launched: see recurrence.cpp
 
 
+def assert_recurrence_right(program, units, batch, steps, together, ring, most, nulls=(0, 1)):
+    """With initial states, a tape and gradients, and without them (null: 1)."""
+    for null in nulls:
+        assert_right(program, units, batch, steps, together, ring, null, most)
+
+
 def assert_right(program, *arguments):
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "0 wrong\n", f"{arguments}: {done.stdout}{done.stderr}"
@@ -104,8 +110,7 @@ def test_kernels_around_the_recurrence(name, sizes, cell, real, program):
 def test_small_layers(way, of, recurrence):
     made = recurrence(f"small_dense_{way}", DENSE, of, 1, 16, 1, 512, source="small")
     for units, batch, steps, together in SMALL_SIZES:
-        for null in (0, 1):  # whether initial states, the tape and gradients are missing
-            assert_right(made, units, batch, steps, together, together, null, units)
+        assert_recurrence_right(made, units, batch, steps, together, together, units)
 
 
 @each_way
@@ -113,8 +118,7 @@ def test_small_layers(way, of, recurrence):
 def test_units_that_are_spread_over_blocks(way, of, warps, recurrence):
     made = recurrence(f"spread_{way}", SPREAD, of, 1, 1, 0, 32 * warps)
     for units, batch, steps, groups in SPREAD_SIZES:
-        for null in (0, 1):
-            assert_right(made, units, batch, steps, groups, -(-units // 8), null, units)
+        assert_recurrence_right(made, units, batch, steps, groups, -(-units // 8), units)
 
 
 @each_way
@@ -122,8 +126,7 @@ def test_units_that_are_spread_over_blocks(way, of, warps, recurrence):
 def test_single_steps_of_open_units(way, of, warps, recurrence):
     made = recurrence(f"open_step_{way}", SINGLE, of, 1, warps, 0, 32 * warps)
     for units, batch, steps, splits in SINGLE_SIZES:
-        for null in (0, 1):
-            assert_right(made, units, batch, steps, splits, units, null, units)
+        assert_recurrence_right(made, units, batch, steps, splits, units, units)
 
 
 @pytest.mark.parametrize("way, of, warps, teams, beyond, sizes", GROUPS)
@@ -131,8 +134,7 @@ def test_grouped_sequences(way, of, warps, teams, beyond, sizes, recurrence):
     made = recurrence(f"grouped_{way}", TEAMS, of, -(-sizes[0] // 16), warps, 1, 32 * teams * (warps + 1), beyond)
     for units in sizes:
         steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
-        for null in (0, 1):
-            assert_right(made, units, 4, steps, teams, units - beyond, null, units)
+        assert_recurrence_right(made, units, 4, steps, teams, units - beyond, units)
 
 
 @each_way
@@ -145,8 +147,7 @@ def test_sequences_with_all_weights_in_shared_memory(way, of, teams, sizes, recu
         plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
         made = recurrence(f"held_{way}", TEAMS, of, 1, plan.warps, plan.helpers, plan.block)
         steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
-        for null in (0, 1):
-            assert_right(made, units, 4, steps, teams, plan.ring, null, plan.most)
+        assert_recurrence_right(made, units, 4, steps, teams, plan.ring, plan.most)
 
 
 @each_way
@@ -159,5 +160,4 @@ def test_sequences_with_streamed_weights(way, of, teams, sizes, recurrence):
         ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
         made = recurrence(f"streamed_{way}", TEAMS, of, layout.blocks(units), plan.warps, plan.helpers, plan.block)
         steps = 34 if units < 64 else 7 if units < 300 else 5  # where events end is looked up for 32 steps at a time
-        for null in (0, 1) if units < 300 else (0,):
-            assert_right(made, units, 3, steps, teams, ring, null, units)
+        assert_recurrence_right(made, units, 3, steps, teams, ring, units, (0, 1) if units < 300 else (0,))

@@ -215,10 +215,8 @@ def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: N
     often = np.argsort(-count, kind="stable")[:MOST]
     kept = tuple(texts[place] for place in np.sort(often[count[often] >= SEQUENCES]))
     if different > NEW * len(code) or not kept:
-        why = (
-            f"has {different:,} different texts in {len(code):,} rows, and no level in {SEQUENCES} sequences" if not kept else ""
-        )
-        why = why or f"has {different:,} different texts in {len(code):,} rows"
+        why = f"has {different:,} different texts in {len(code):,} rows"
+        why += "" if kept else f", and no level in {SEQUENCES} sequences"
         warn(f"{name!r} {why}, and is left out. Encode it as numbers to use it, or leave it out (drop: {name!r}).")
         return ()
     return kept if different == len(kept) or OTHER in kept else (*kept, OTHER)

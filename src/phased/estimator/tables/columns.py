@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import COARSE, too_coarse
+from phased.estimator.ragged import check_rounding
 from phased.estimator.settings import EVERY, Layout, Settings, listed
 from phased.estimator.tables.cells import encode, is_text, read_texts
 from phased.estimator.tables.formats import KNOWN, MEMORY, Kinds, Source, Table
@@ -227,10 +227,4 @@ def _check_rounding(table: Table, name: str, sequence: NDArray[np.int64]) -> Non
     time = column.fill_null(float("nan")).to_numpy()
     finite = np.flatnonzero(np.isfinite(time))
     order = finite[np.lexsort((time[finite], sequence[finite]))]
-    place = too_coarse(time[order], sequence[order])
-    if place is not None:
-        before, after = time[order[place - 1 : place + 1]]
-        raise ValueError(
-            f"times must be exact enough for their gaps, got {before:.10g} and then {after:.10g}, two "
-            f"neighbouring numbers of {time.dtype}, at {table.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
-        )
+    check_rounding(time[order], sequence[order], lambda place: f"at {table.where(int(order[place]))}")

@@ -12,7 +12,7 @@ from phased.estimator.settings import listed
 from phased.estimator.tables.cells import empty, filled, id_series, numbers_of
 from phased.estimator.tables.columns import check_different, check_present, find
 from phased.estimator.tables.formats import Kinds, Source, Table, open_source
-from phased.estimator.tables.rows import starts
+from phased.estimator.tables.read import starts
 from phased.estimator.tables.times import read_clock
 from phased.estimator.units import in_unit
 
@@ -56,16 +56,13 @@ def read_labels(
         raise ValueError(f"a target must be finite, got {column[row]} at {rows.where(row)}. Correct or remove it.")
     if not partial:
         _refuse_strangers(rows, np.where(present, sequence, 0), time)
+    for row in np.flatnonzero(~present)[:1] if time is None and not partial else ():
+        raise ValueError(f"each target must be known, got none at {rows.where(int(row))}. {BOTH}")
+    place = sequence if time is None else _step_of(events, rows, sequence, present)
+    chosen = np.flatnonzero(present & (place >= 0))
+    place, targets = _one_each(rows, chosen, place[chosen], column.gather(chosen), name, time)
     if time is not None:
-        step = _step_of(events, rows, sequence, present)
-        chosen = np.flatnonzero(present)
-        place, targets = _one_each(rows, chosen, step[chosen], column.gather(chosen), name, time)
         return place, _at_every_step(place, targets, len(events.time), opened.name)
-    if not partial and not present.all():
-        row = int(np.flatnonzero(~present)[0])
-        raise ValueError(f"each target must be known, got none at {rows.where(row)}. {BOTH}")
-    chosen = np.flatnonzero(present & (sequence >= 0))
-    place, targets = _one_each(rows, chosen, sequence[chosen], column.gather(chosen), name, time)
     _refuse_unlabelled(events, place, opened.name, partial)
     return place, _array(targets)
 

@@ -1,6 +1,6 @@
 """The recurrence in plain PyTorch with its backward pass derived by hand: any device, no compiler.
 
-This module describes the backend; the others are imported when it is first used.
+This module describes the backend. The others are imported when it first runs.
 """
 
 from phased.lazy import Functions

@@ -13,8 +13,7 @@ from phased.data.mnist import read_mnist
 from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
-
-SPLITS = ("train", "test")
+from phased.learn.batch import SPLITS, Split
 
 
 class Pairs(NamedTuple):
@@ -24,8 +23,8 @@ class Pairs(NamedTuple):
     images: Tensor
 
 
-def load(most: int, splits: tuple[str, ...] = SPLITS) -> Pairs:
-    """At most this many real recordings with their images, evenly spread over those there are.
+def load(most: int, splits: tuple[Split, ...] = SPLITS, seed: int | None = None) -> Pairs:
+    """At most this many real recordings with their images: evenly spread over those there are or, with a seed, at random.
 
     Raises:
         FileNotFoundError: there are no recordings or no images.
@@ -39,11 +38,14 @@ def load(most: int, splits: tuple[str, ...] = SPLITS) -> Pairs:
     recordings = Recordings.concatenate([part.recordings for part in parts])
     images = torch.cat([part.images for part in parts])
     count = min(most, len(images))
-    chosen = torch.linspace(0, len(images) - 1, count).round().long()
+    if seed is None:
+        chosen = torch.linspace(0, len(images) - 1, count).round().long()
+    else:
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:count]
     return Pairs(recordings.subset(chosen), images[chosen])
 
 
-def _split(recorded: Path, drawn: Path, split: str) -> Pairs | None:
+def _split(recorded: Path, drawn: Path, split: Split) -> Pairs | None:
     """All recordings of the training or the test set with their images; None if there are none."""
     try:
         recordings, _ = open_recordings(recorded, split, skip_bad=True)

@@ -25,7 +25,7 @@ CONDITIONS = {"high": Words("high resolution", "high"), "low": Words("low resolu
 
 
 def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
-    """Words and whole sentences by what is present, under one condition; of another study than the paper's figure."""
+    """Rows of words and whole sentences for each modality under one condition. Rows of other studies lack the paper's numbers."""
     heading = f"{CONDITIONS[condition].full}{what}"
     found = []
     for sense, words in SENSED.items():

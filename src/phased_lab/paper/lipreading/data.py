@@ -27,7 +27,7 @@ class Loaded:
 
 
 def prepared_folder(folder: str = "") -> Path:
-    """The folder with prepared clips: it, or GRID, whose clips are prepared first, if they are not; "" for PHASED_DATA."""
+    """Return the folder with prepared clips. `folder` has these or GRID, which is prepared first; "" is PHASED_DATA."""
     found = prepared(folder or None)
     return found or prepare(find_grid(folder or None), progress=progress("preparing clips")).folder
 
@@ -56,7 +56,7 @@ def divided(folder: Path, seed: int = 0, most: int = 0) -> Split:
 
 
 def there(folder: str = "", seed: int = 0, most: int = 0) -> Split | None:
-    """The names of the clips for training and for testing; None where no clips are prepared. Nothing is prepared.
+    """Return the names of the clips for training and testing, or None if no clips are prepared yet.
 
     Raises:
         FileNotFoundError: a folder was named that has neither prepared clips nor GRID.

@@ -1,4 +1,4 @@
-"""A lip reader from a finished run: what the network needs beside its parameters, and its scores on the test clips."""
+"""Lip reader from a finished run: its network, its timing of words, and its scores on the test clips."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def with_settings(reader: LipReader, **changes: Any) -> LipReader:
 
 
 def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters of a lip reader: those of the run or, if its layers have normalised inputs, those that need none."""
+    """Return the parameters of a lip reader. Normalised inputs of layers are folded into the weights."""
     if not settings.get("layers_normalised"):
         return dict(state)
     known = {field.name: settings[field.name] for field in fields(LipNetwork) if field.name in settings}
@@ -99,6 +99,6 @@ def scores(reader: LipReader, clips: Sequence[Clip]) -> dict[str, float]:
 
 
 def right_words(words: Sequence[int], clip: Clip) -> int:
-    """How many words are those of the clip's alignment."""
+    """Return the number of words that agree with the clip's alignment."""
     assert clip.sentence is not None
     return int((np.array(words) == clip.sentence.words).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
@@ -14,7 +14,7 @@ from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
 from phased.files import digest
-from phased.learn.batch import Split
+from phased.learn.batch import SPLITS, Split
 from phased_lab.runs.progress import progress
 
 Kind = Literal["simulated", "real"]
@@ -73,24 +73,23 @@ def count(source: Source) -> int:
 
 
 def members(folder: str, split: Split) -> list[Member]:
-    """The real recordings of a split: in the folder, or where PHASED_DATA has them."""
+    """Return the real recordings of a split in a folder; "" is PHASED_DATA."""
     return source_in(find_nmnist(folder or None), split).members()
 
 
 def identity(folder: str) -> str:
     """A digest of the names and sizes of the real recordings in a folder."""
     find_nmnist(folder)  # an error in a folder without recordings
-    splits: tuple[Split, ...] = get_args(Split)
     found = [
         [(member.number, member.label, member.size) for member in members(folder, split)]
-        for split in splits
+        for split in SPLITS
         if has_real(folder, split)
     ]
     return digest(repr(found).encode()).decode()[:12]
 
 
 def has_real(folder: str = "", split: Split = "test") -> bool:
-    """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
+    """Return whether a folder has real recordings of this split; "" is PHASED_DATA."""
     try:
         source_in(find_nmnist(folder or None), split)
     except FileNotFoundError:

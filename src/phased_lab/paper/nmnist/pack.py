@@ -20,14 +20,14 @@ TRAINED_ON = {
     "both": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software, and real "
     "training recordings of N-MNIST (Orchard et al. 2015, CC BY-SA 4.0).",
 }
-"""What the conditions of the experiment nmnist mean."""
+"""Training data of each condition."""
 
 TESTED_ON = {
     "simulated": "MNIST's test images",
     "real": "test recordings of N-MNIST",
     "all real": "training and test recordings of N-MNIST; simulated recordings of the training digits were trained on",
 }
-"""What the names of its tests mean."""
+"""Test data of each further test."""
 
 
 def classifier_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> Classifier:

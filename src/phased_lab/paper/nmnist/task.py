@@ -76,7 +76,7 @@ class Digits(Loadable):
         return Source("real", split, folder=self.folder, skip_bad=self.skip_bad)
 
     def sources(self, split: Split) -> list[tuple[Source, int]]:
-        """Where the recordings of a split come from, and how often an epoch visits each."""
+        """Return the sources of a split, with the number of visits per epoch to each recording."""
         if split == "test":
             own = self.source("real" if self.recordings == "real" else "simulated", "test")
             return [(source, 1) for source in self.tested or (own,)]
@@ -89,7 +89,7 @@ class Digits(Loadable):
 
     @property
     def repeat(self) -> int:
-        """How often an epoch of simulated and real recordings visits each real one."""
+        """Number of visits to each real recording in an epoch of simulated and real recordings."""
         wanted = self.images[0] * self.share / (1 - self.share)
         return max(1, round(wanted / max(1, data.count(self.source("real", "train")))))
 
@@ -114,7 +114,7 @@ class Digits(Loadable):
 
 
 class Held(NamedTuple):
-    """The recordings of a split on a device; on the CPU the number of events of each, and its label."""
+    """Recordings of a split on a device, with the numbers of their events and their labels on the CPU."""
 
     recordings: Recordings
     counts: Tensor
@@ -218,7 +218,7 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
 
 
 def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The addresses after the changes of position, and which of them are on the sensor; polarities stay."""
+    """Return the addresses after the changes of position, and a mask of events on the sensor. Polarities stay."""
     pixel = address >> 1
     place = torch.stack((pixel % sensor.width, pixel // sensor.width), -1)
     if changes.turn is not None:
