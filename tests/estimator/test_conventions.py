@@ -27,7 +27,7 @@ def test_it_learns_what_is_easy():
 def test_they_are_of_their_kinds_and_there_is_room_for_early_stopping():
     assert is_classifier(PhasedClassifier())
     assert is_regressor(PhasedRegressor())
-    assert PhasedClassifier().epochs == 100 > PhasedClassifier().patience
+    assert PhasedClassifier().epochs == 25 > PhasedClassifier().patience
 
 
 ABOUT_THE_ESTIMATOR = (

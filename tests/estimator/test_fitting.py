@@ -14,7 +14,9 @@ from patients import QUICK as SMALL
 from patients import X, Y, quick
 from phased import updates
 from phased.estimator import PhasedClassifier, PhasedRegressor, training
+from phased.estimator.choosing import is_better
 from phased.estimator.inputs import elapsed
+from phased.learn.average import Last
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
 QUICK = {**SMALL, "epochs": 4}
@@ -59,11 +61,11 @@ def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(m
     monkeypatch.setattr(training, "train", train)
     twice = PhasedClassifier(**LONGER).fit(X, Y)
     assert (once.report_.refitted, twice.report_.refitted) == (False, True)
-    (first, _), (whole, given) = asked
+    *_, (first, _), (whole, given) = asked
     assert set(first.train) < set(whole.train)
     assert sorted(whole.train) == list(range(len(X)))
-    settings, patience = given[2], given[3]
-    assert (settings.epochs, settings.train, patience) == (twice.report_.best, len(X), None)
+    settings, last = given[2], given[3]
+    assert (settings.epochs, settings.train, last.epochs) == (LONGER["epochs"], len(X), twice.report_.best)
     # What is reported was measured without the sequences held out.
     assert twice.report_.scores == once.report_.scores
     assert not np.array_equal(twice.predict_proba(X), once.predict_proba(X))
@@ -72,10 +74,10 @@ def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(m
 def test_a_second_training_that_learned_less_is_not_kept(monkeypatch):
     once, original = quick(**QUICK, refit=False), training.train
 
-    def train(network, task, objective, optimiser, settings, patience, *given):
-        if patience is None:  # the second one learns nothing
+    def train(network, task, objective, optimiser, settings, best, *given):
+        if isinstance(best, Last):  # the training on all sequences learns nothing
             optimiser = replace(optimiser, rate=1e-9)
-        return original(network, task, objective, optimiser, settings, patience, *given)
+        return original(network, task, objective, optimiser, settings, best, *given)
 
     monkeypatch.setattr(training, "train", train)
     model = PhasedClassifier(**QUICK).fit(X, Y)
@@ -207,3 +209,41 @@ def test_the_data_of_a_training_are_freed_and_only_the_device_in_use_is_asked_fo
     assert [ref() for ref in kept] == [None] * 4
     assert forked
     assert all(devices == [] for devices in forked)
+
+
+def long_sequences(n=40, steps=60):
+    """Sequences long enough for sparse gates."""
+    random = np.random.default_rng(0)
+    return [(np.sort(random.uniform(0, steps, steps)), random.normal(size=(steps, 1)) + n % 2) for n in range(n)]
+
+
+def test_sparse_gates_and_gates_that_begin_open_are_tried_and_reported():
+    report = PhasedClassifier(**QUICK, refit=False).fit(long_sequences(), np.arange(40) % 2).report_
+    assert list(report.openings) == ["sparse", "open"]
+    assert report.openings["sparse"]["updates"] < 0.5 < report.openings["open"]["updates"]
+    assert report.openings[report.opening]["log_loss"] == report.scores["log_loss"]
+    assert "<- kept" in str(report)
+    for settings in ({"updates": 0.2}, {"cell": "gru"}):
+        alone = PhasedClassifier(**QUICK, refit=False, **settings).fit(long_sequences(), np.arange(40) % 2).report_
+        assert len(alone.openings) == 1
+
+
+def test_a_dearer_candidate_has_to_be_better_by_a_standard_error():
+    random = np.random.default_rng(0)
+    losses = random.random(100)
+    assert not is_better(losses, losses)
+    assert not is_better(losses - 0.001 + random.normal(0, 0.1, 100), losses)
+    assert is_better(losses - 0.1 + random.normal(0, 0.1, 100), losses)
+
+
+def test_a_target_that_is_a_later_value_begins_as_the_last_value():
+    random = np.random.default_rng(0)
+    levels = [50 + random.normal(size=30).cumsum() for _ in range(40)]
+    data = [(np.arange(30.0), np.stack([level, random.normal(size=30)], 1)) for level in levels]
+    y = [np.append(level[1:], np.nan) for level in levels]
+    model = PhasedRegressor(units=4, epochs=1, learning_rate=1e-9, refit=False, random_state=0).fit(data, y)
+    error = np.abs(model.predict(data) - np.concatenate(levels)).mean()
+    assert error < 0.6 * np.concatenate(levels).std()  # the rest is what the network adds before it is trained
+    unrelated = [random.normal(size=30) for _ in levels]
+    other = PhasedRegressor(units=4, epochs=1, refit=False, random_state=0).fit(data, unrelated)
+    assert not other.network_.begun.any()

@@ -25,10 +25,10 @@ def folder(classifier, tmp_path):
 def test_parameters_of_all_kinds_come_back_as_they_were_in_the_fit(tmp_path):
     given = {"class_weight": {0: 1.0, 1: 2.0}, "checkpoint": None, "random_state": 3, "updates": 0.5, "units": 4}
     model = PhasedClassifier(epochs=1, **given).fit(X, Y)
-    model.set_params(units=99, cell="phased_gru").save(tmp_path)
+    model.set_params(units=99, cell="phased_lstm").save(tmp_path)
     loaded = PhasedClassifier.load(tmp_path)
     assert {name: loaded.get_params()[name] for name in given} == given
-    assert loaded.cell == "phased_lstm"
+    assert loaded.cell == "phased_gru"
     assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
 
 

@@ -12,35 +12,112 @@ from patients import patients
 from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.batches import Sequences
-from phased.estimator.inputs import inputs
+from phased.estimator.inputs import MOST, SOON, SPREAD, Inputs, elapsed
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
+from phased.ops.native import MISSING
 
 X, _ = patients(empty=True)
 NAN = float("nan")
+
+
+def rows_of(events, scaling=None):
+    """The inputs of all steps."""
+    scaling = scaling or Scaling.of(events)
+    return Inputs(scaling.numbers, scaling.span_in_gaps).batch(events, scaling, elapsed(events, scaling))
 
 
 def slowly(events, scaling):
     """The inputs of all steps, one step after another, as the documentation states them."""
     rows = []
     for one in events:
-        last = dict.fromkeys(one.variables, (0.0, one.time[0])) if len(one.time) else {}
+        seen = {name: [] for name in one.variables}  # (time, value) of all measurements so far
         for step, (time, row) in enumerate(zip(one.time, one.dense(), strict=True)):
-            scaled = scaling.values(row)
+            start, scaled = one.time[0], scaling.values(row)
             for name, value in zip(one.variables, scaled, strict=True):
                 if np.isfinite(value):
-                    last[name] = (value, time)
-            values = [last[name][0] for name in one.variables]
-            ages = [np.log1p((time - last[name][1]) / scaling.gap) for name in one.variables]
-            gap = time - one.time[step - 1] if step else 0.0
-            rows.append([*values, *np.isfinite(row), *ages, np.log1p(gap / scaling.gap), (time - one.time[0]) / scaling.span])
+                    seen[name].append((time / scaling.gap, value))
+            last = [seen[name][-1] if seen[name] else (start / scaling.gap, 0.0) for name in one.variables]
+            gap = (time - one.time[step - 1] if step else 0.0) / scaling.gap
+            plain = [value for _, value in last], np.isfinite(row), [np.log1p(time / scaling.gap - at) for at, _ in last]
+            relative = [of_its_own(seen[name], bool(new)) for name, new in zip(one.variables, np.isfinite(row), strict=True)]
+            rows.append([*np.concatenate(plain), np.log1p(gap), (time - start) / scaling.span, *np.transpose(relative).ravel()])
     return np.array(rows)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
-def test_inputs_are_last_known_values_masks_ages_and_times(chunk, monkeypatch):
-    monkeypatch.setattr(made_of, "CHUNK", chunk)
+def of_its_own(seen, new):
+    """Deviation, change, rate and logarithm of the spread of the last of these measurements."""
+    if not seen:
+        return 0.0, 0.0, 0.0, 0.0
+    times, values = np.transpose(seen)
+    spread = np.sqrt(values.var() + SPREAD**2)
+    change = (values[-1] - values[-2]) / spread if new and len(values) > 1 else 0.0
+    rate = change / (times[-1] - times[-2] + SOON) if len(values) > 1 else 0.0
+    return *np.clip([(values[-1] - values.mean()) / spread, change, rate], -MOST, MOST), np.log(spread)
+
+
+@pytest.fixture(params=["core", "numpy"])
+def each_way(request, monkeypatch):
+    """By the compiled core, and by NumPy."""
+    if request.param == "core" and MISSING is not None:
+        pytest.skip(str(MISSING))
+    if request.param == "numpy":
+        monkeypatch.setattr(made_of, "core", None)
+
+
+@pytest.mark.usefixtures("each_way")
+def test_inputs_are_last_known_values_masks_ages_times_and_values_relative_to_those_before():
     scaling = Scaling.of(X)
-    assert np.allclose(inputs(X, scaling), slowly(X, scaling), atol=1e-5)
+    assert np.allclose(rows_of(X, scaling), slowly(X, scaling), atol=1e-5)
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@given(st.integers(0, 2**32 - 1))
+def test_the_core_and_numpy_compute_the_same_inputs(seed):
+    random = np.random.default_rng(seed)
+    times = [np.cumsum(random.integers(0, 3, size).astype(float)) for size in random.integers(0, 9, 5)]
+    values = [np.where(random.random((len(each), 3)) < 0.5, np.nan, random.normal(size=(len(each), 3)) * 10) for each in times]
+    events = Events.of(times, values)
+    found = rows_of(events)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made_of, "core", None)
+        slow = rows_of(events)
+    np.testing.assert_allclose(found, slow, rtol=1e-6, atol=1e-6)
+    exact = slice(0, 6)  # values and masks
+    assert np.array_equal(found[:, exact], slow[:, exact])
+
+
+def test_inputs_of_a_step_do_not_depend_on_later_steps():
+    scaling = Scaling.of(X)
+    for one in X[:5]:
+        cut = Events.of([one.time[:3]], [one.dense()[:3]], variables=X.variables)
+        assert np.array_equal(rows_of(cut, scaling), rows_of(one, scaling)[:3])
+
+
+def test_the_indicators_of_a_text_have_no_relative_inputs():
+    made = Inputs((True, False, True), 10.0)
+    assert made.width == 3 * 3 + 2 + 4 * 2
+    assert made.own.tolist() == [0, 2]
+
+
+def test_a_variable_that_counts_time_is_read_as_its_difference_from_the_time():
+    random = np.random.default_rng(0)
+    times = [np.cumsum(random.exponential(1.0, 50)) + 100 * start for start in range(6)]
+    clocks = [(time + random.normal(0, 0.01, 50).cumsum() * 0.01) * 1000 for time in times]
+    for clock in clocks:
+        np.maximum.accumulate(clock, out=clock)
+    level = [random.normal(size=50).cumsum() for _ in times]
+    events = Events.of(times, [np.stack(pair, 1) for pair in zip(clocks, level, strict=True)])
+    scaling = Scaling.of(events)
+    assert scaling.slopes[0] == pytest.approx(1000, rel=1e-3)
+    assert scaling.slopes[1] == 0
+    later = Events.of([time + 1e4 for time in times], [events[n].dense() + np.array([1e7, 0]) for n in range(6)])
+    assert np.abs(scaling.values_of(later)[::2]).max() < 10  # a later hour of the same clock is no other value
+
+
+def test_a_steady_rise_at_even_times_is_no_clock():
+    times = [np.arange(50.0)] * 6
+    events = Events.of(times, [2.0 * time[:, None] for time in times])
+    assert Scaling.of(events).slopes.tolist() == [0.0]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=40))

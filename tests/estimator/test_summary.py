@@ -8,7 +8,7 @@ import torch
 
 from patients import follow, patients
 from phased.estimator import PhasedClassifier, PhasedRegressor, recent
-from phased.estimator.inputs import inputs, width
+from phased.estimator.inputs import Inputs, elapsed, shared
 from phased.estimator.pairs import LEAST_SPREAD, Pairs
 from phased.estimator.pairs import SPREAD as SPREAD_OF_PRODUCTS
 from phased.estimator.recent import RATE
@@ -42,7 +42,8 @@ def slowly(x):
 
 def batch():
     """All sequences padded, with their lengths and static inputs."""
-    parts = np.split(inputs(X, SCALING), X.offset[1:-1])
+    rows = Inputs(SCALING.numbers, SCALING.span_in_gaps).batch(X, SCALING, elapsed(X, SCALING))
+    parts = np.split(rows[:, : shared(VARIABLES)], X.offset[1:-1])
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts], padding_value=math.nan)
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
 
@@ -61,7 +62,7 @@ def test_summaries_are_last_mean_recent_extremes_roughness_and_change_of_the_ste
     parts, x, lengths, static = batch()
     last = summaries(x, static, lengths, VARIABLES, every_step=False)
     found = summaries(x, static, lengths, VARIABLES, every_step=True)
-    assert last.shape == (30, columns(width(VARIABLES), VARIABLES, static.shape[1]))
+    assert last.shape == (30, columns(shared(VARIABLES), VARIABLES, static.shape[1]))
     for sequence, part in enumerate(parts):
         expected = [np.concatenate([slowly(part[: step + 1]), static[sequence]]) for step in range(len(part))]
         assert np.allclose(found[: len(part), sequence], expected, atol=1e-5)
@@ -70,11 +71,11 @@ def test_summaries_are_last_mean_recent_extremes_roughness_and_change_of_the_ste
 
 @pytest.mark.usefixtures("each_way")
 def test_summaries_of_no_steps_are_zero_and_of_padding_finite_though_time_goes_back_in_it():
-    x = torch.zeros(3, 3, width(1))
+    x = torch.zeros(3, 3, shared(1))
     x[:2, 0, -1] = torch.tensor([0.0, 20.0])  # median spans; the third step is padding
     x[..., 1] = 1.0
     assert summaries(x, torch.ones(3, 0), torch.tensor([2, 3, 0]), 1, every_step=True).isfinite().all()
-    none = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
+    none = summaries(torch.zeros(1, 1, shared(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
     assert none[0].tolist() == [0.0] * (none.shape[1] - 3) + [1.0] * 3
 
 
@@ -108,7 +109,7 @@ def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
     model = PhasedClassifier(cell="gru", units=2, epochs=15, learning_rate=0.04, dropout=0.99, refit=False, random_state=0)
     model.fit(data, np.abs(level) > 0.5)
     with torch.no_grad():
-        model.network_.head.weight[:, : model.network_.sizes.states] = 0
+        model.network_.head.weight[:, : model.network_.sizes.units] = 0
     assert model.score(data, np.abs(level) > 0.5) > 0.97
 
 
@@ -117,8 +118,8 @@ def test_the_penalty_grows_with_pieces_and_falls_with_sequences():
     assert few.decay / few.pieces.used == pytest.approx(3 * many.decay / many.pieces.used, rel=0.1)
     assert few.pairs.decay == pytest.approx(3 * many.pairs.decay, rel=0.1)
     with torch.no_grad():
-        many.head.weight[:, many.sizes.states :] = 0
-    assert few.penalty() > many.penalty() == many.pairs.penalty() > 0
+        many.head.weight[:, many.sizes.units :] = 0
+    assert few.prior() > many.prior() == many.pairs.penalty() > 0
 
 
 @pytest.fixture
@@ -162,10 +163,11 @@ def test_two_variables_that_only_matter_together_are_learned():
     level = np.random.default_rng(0).uniform(-1, 1, (500, 2))
     data, alike = [(np.arange(2.0), np.tile(pair, (2, 1))) for pair in level], level.prod(1) > 0
     # States are dropped in nearly every batch, and then not read at all, so products have to learn it.
-    model = PhasedClassifier(units=1, epochs=6, learning_rate=0.1, dropout=0.99, batch_size=32, refit=False, random_state=0)
+    gru = {"cell": "gru", "units": 1, "epochs": 6, "learning_rate": 0.1, "dropout": 0.99, "batch_size": 32}
+    model = PhasedClassifier(**gru, refit=False, random_state=0)
     network = model.fit(data[:300], alike[:300]).network_
     with torch.no_grad():
-        network.head.weight[:, : network.sizes.states] = 0
+        network.head.weight[:, : network.sizes.units] = 0
         learned = model.score(data[300:], alike[300:])
         network.pairs.weight.zero_()
     assert learned > 0.8

@@ -193,7 +193,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             best.opening,
             {each.opening: {"updates": each.trained.share, **each.scores} for each in tried},
         )
-        checks.warn_never_open(self.report_.never_open, self.units)
+        if best.opening == "sparse":  # gates that begin open are closed by their cost, and only where they are of no use
+            checks.warn_never_open(self.report_.never_open, self.units)
         return self
 
     def _openings(

@@ -1,4 +1,4 @@
-"""The network: a recurrent layer over the steps of a sequence, a readout of its states, and a linear layer."""
+"""The network: a recurrent layer over the steps of a sequence, and dense layers before and after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phased.cost import openness_cost
 from phased.estimator.inputs import shared
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
-from phased.estimator.readout import pool_every_step, pool_states
+from phased.estimator.pooling import pool_every_step, pool_states
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
@@ -86,7 +86,7 @@ class Network(Model):
         owner = self.owners(np.flatnonzero(numbers))
         # For training alone, and no part of a saved model.
         self.owner, self.numbers = torch.from_numpy(owner), torch.tensor(numbers, dtype=REAL)
-        self.lost = torch.zeros(len(numbers) + 1)  # `measure` sets it
+        self.lost = torch.zeros(len(numbers) + 1, dtype=REAL)  # `measure` sets it
         self.encoder = dense(len(owner), units, dropout)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
@@ -139,7 +139,7 @@ class Network(Model):
         """In training, the inputs without some variables in each sequence: often without those that are rarely measured."""
         if not self.training:
             return given
-        kept = torch.rand(given.shape[1], len(self.lost), device=given.device) >= self.lost.to(given.device)
+        kept = torch.rand(given.shape[1], len(self.lost), dtype=REAL, device=given.device) >= self.lost.to(given.device)
         return given * kept[:, self.owner]
 
     def summaries(self, batch: Batch) -> Tensor:
@@ -159,7 +159,7 @@ class Network(Model):
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
         """Set pieces, penalty and the probabilities of leaving out from the training sequences."""
-        found, measured, steps = [], torch.zeros(self.sizes.variables), 0
+        found, measured, steps = [], torch.zeros(self.sizes.variables, dtype=REAL), 0
         for batch in batches:
             x, _, lengths = batch.streams[STEPS]
             made, real = self.summaries(batch), valid_steps(len(x), lengths)

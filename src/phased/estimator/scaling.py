@@ -21,6 +21,8 @@ REACH = 1e12, 1e30
 """Longest time since the first step, in median spans and in median gaps. Inputs made of it are finite in float32."""
 CLOCK_STEPS, CLOCK_ERROR = 100, 0.05
 """A variable is a clock if it rises over sequences as the time does, up to this error, measured at this many steps at least."""
+STEEPEST = 1e250
+"""Largest increase of a variable that counts time, per unit of time: its product with any time is finite."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -152,7 +154,7 @@ class Scaling:
     def fits(self, variables: int, statics: int) -> bool:
         """Whether it makes finite float32 numbers of so many variables and static variables, and has times above 0."""
         whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
-        whole = whole and len(self.numbers) == variables == len(self.slopes) and bool(np.isfinite(self.slopes).all())
+        whole = whole and len(self.numbers) == variables == len(self.slopes) and bool((np.abs(self.slopes) <= STEEPEST).all())
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
         return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
 
@@ -180,7 +182,7 @@ def slope_of(events: Events, variable: int) -> float:
     slope = float(rises.sum() / times.sum())
     moves = slope > 0 and np.abs(rises - slope * times).sum() <= CLOCK_ERROR * rises.sum()
     uneven = np.abs(apart - apart.mean()).sum() > CLOCK_ERROR * apart.sum()  # else any steady rise looks like a clock
-    return slope if moves and uneven else 0.0
+    return slope if moves and uneven and slope <= STEEPEST else 0.0
 
 
 def levels_of(column: Array) -> tuple[float, ...]:

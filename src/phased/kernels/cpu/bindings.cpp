@@ -22,7 +22,6 @@
 #include "gpu_launches.h"
 #include "inputs.h"
 #include "online.h"
-#include "readout.h"
 #include "recent.h"
 #include "stream.h"
 
@@ -148,26 +147,6 @@ void bind(nb::module_& m, const char* suffix) {
     backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
                       {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
                       {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
-  });
-
-  nb::class_<Readout<T>>(m, with_suffix("Readout").c_str())
-      .def("__init__",
-           [](Readout<T>* self, const std::vector<int64_t>& sizes, Address h, Address lengths, Address keep, Address summary,
-              const std::vector<Address>& pieces, Address weight, Address bias) {
-             check_lengths(at<int64_t>(lengths), sizes[1], sizes[0]);
-             new (self) Readout<T>{sizes[0],         sizes[1],         sizes[2],         sizes[3],      sizes[4],     sizes[5],
-                                   at<T>(h),         at<int64_t>(lengths), at<T>(keep),  at<T>(summary), at<T>(pieces[0]),
-                                   at<T>(pieces[1]), at<T>(pieces[2]), at<T>(pieces[3]), at<T>(weight), at<T>(bias)};
-           });
-  def("read_out", [](const Readout<T>& r, Address states, Address count, Address y) {
-    const Buffer<T> row(r.row());
-    of<T>(engines()).read_out(r, {at<T>(states), at<T>(count)}, row.get(), at<T>(y));
-  });
-  def("read_out_backward", [](const Readout<T>& r, Address states, Address count, Address to_y, Address to_h, Address to_weight,
-                              Address to_bias) {
-    const Buffer<T> row(r.row()), to_pooled(r.batch * r.states());
-    of<T>(engines()).read_out_backward(r, {at<T>(states), at<T>(count)}, at<T>(to_y), row.get(), to_pooled.get(),
-                                       {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
   });
 
   // Sizes: steps, batch, variables, features, and the strides of RecentBatch.

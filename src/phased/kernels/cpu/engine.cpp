@@ -3,7 +3,6 @@
 #include "engine.h"
 
 #include "dense.h"
-#include "readout_loops.h"
 #include "schedule.h"
 #include "sparse.h"
 
@@ -18,8 +17,6 @@ Engine<T> engine(Table<Cell...>) {
       {backward_sequence<Cell, T>...},
       {forward_dense<Cell, T>...},
       {backward_dense<Cell, T>...},
-      read_out<T>,
-      read_out_backward<T>,
   };
 }
 

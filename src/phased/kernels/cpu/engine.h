@@ -2,7 +2,6 @@
 #pragma once
 
 #include "layout.h"
-#include "readout.h"
 #include "tables.h"
 
 namespace phased {
@@ -21,8 +20,6 @@ struct Engine {
                            const DenseScratch<T>&);
   void (*backward_dense[Cells::size])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
                             const DenseScratch<T>&);
-  void (*read_out)(const Readout<T>&, const Pooled<T>&, T* row, T* y);
-  void (*read_out_backward)(const Readout<T>&, const Pooled<T>&, const T* to_y, T* row, T* to_pooled, const ReadoutGradients<T>&);
 };
 
 struct Engines {

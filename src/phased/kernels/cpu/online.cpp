@@ -16,6 +16,12 @@ float dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
+// A piece of a summary: 0 below its start, 1 above its end, and linear between them. NaN stays NaN.
+inline float piece_of(float summary, float start, float slope) {
+  const float cut = (summary - start) * slope;
+  return cut < 0 ? 0.0f : cut > 1 ? 1.0f : cut;
+}
+
 // The weights of one piece times what each column has of it.
 float piece(const float* weight, const float* columns, const float* start, const float* slope, int64_t count) {
   float sum = 0;
