@@ -1,11 +1,12 @@
 """Shares: random convolutions over the inputs of a sequence, and the share of its steps at which each is above a threshold.
 
-A kernel has nine taps, one to three channels and a dilation. Tap j reads the input of j * dilation steps ago, which is zero before the
-first step. Three of the taps have weight 2 and six have weight -1. Inputs are rounded to 1 / 256, so values and counts are integers:
-a batch, and a sequence that arrives step by step, have the same shares, in the compiled core and in NumPy.
+A kernel has nine taps, one to three channels and a dilation. Tap j reads the input of j * dilation steps ago, which is zero
+before the first step. Three of the taps have weight 2, and six have weight -1. Inputs are rounded to 1 / 256. So values and
+counts are integers, whose sums do not depend on their order: a batch, and a sequence that arrives step by step, have the same
+counts, in the compiled core and in NumPy.
 
-The idea is from ROCKET and MiniRocket (Dempster et al. 2020, 2021). A running share, unlike their share of a whole series, is known
-at each step.
+The kernels are taken from MiniRocket (Dempster et al. 2021), which computes shares over whole series. Here they are up to date at
+every step.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ Integers = NDArray[np.int32]
 class Shares(nn.Module):
     """Random kernels, and the shares of the steps of a sequence at which their values are above thresholds.
 
-    The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`phased.estimator.inputs`); of more
-    than fit into `RING`, some are drawn. `fit`, or a state dict, sets the kernels.
+    The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`phased.estimator.inputs`). If
+    they do not fit into `RING`, some are drawn. `fit`, or a state dict, sets the kernels.
 
     Args:
         numbers: for each variable whether it is a number; else it is the indicator of a text's level.
@@ -73,7 +74,7 @@ class Shares(nn.Module):
     def __init__(self, numbers: Sequence[bool]) -> None:
         super().__init__()
         self.columns = columns_of(len(numbers), sum(numbers))
-        shapes = {"column": (min(len(self.columns), RING // (2 * TAPS)),), "dilation": (KERNELS,)}
+        shapes: dict[str, tuple[int, ...]] = {"column": (min(len(self.columns), RING // (2 * TAPS)),), "dilation": (KERNELS,)}
         shapes |= {"channel": (KERNELS, MOST_CHANNELS), "tap": (KERNELS, HEAVY), "threshold": (len(QUANTILES), KERNELS)}
         for name, shape in shapes.items():
             self.register_buffer(name, torch.ones(shape, dtype=torch.int32))
@@ -199,9 +200,10 @@ class Shares(nn.Module):
         """Whether the kernels have the order that `draw` gives them, and read channels and taps that exist."""
         column, dilation, channel, tap = (each.numpy() for each in (self.column, self.dilation, self.channel, self.tap))
         read = channel >= 0
-        whole = np.isin(column, self.columns).all() and np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all()
-        within = (channel >= -1).all() and (channel < len(column)).all() and read[:, 0].all() and (read[:, :-1] >= read[:, 1:]).all()
-        return bool(whole and within and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
+        exist = np.isin(column, self.columns).all() and (channel >= -1).all() and (channel < len(column)).all()
+        exist &= np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all()
+        ordered = read[:, 0].all() and (read[:, :-1] >= read[:, 1:]).all()
+        return bool(exist and ordered and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
 
     def _banks(self) -> list[tuple[int, slice]]:
         """The dilations, and the kernels of each."""
