@@ -120,3 +120,19 @@ def test_it_is_the_same_each_time():
     one, other = Ridge.of(x, y, 3), Ridge.of(x, y, 3)
     assert np.array_equal(one.weight, other.weight)
     assert np.array_equal(one.held, other.held)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("useless", ["first", "second"])
+@pytest.mark.parametrize("n", [40, 200])
+def test_features_of_two_kinds_get_the_factors_with_the_smaller_error(useless, kind, n):
+    x, y = problem(n, 40, kind=kind)
+    noise = np.random.default_rng(1).normal(0, 9, (n, 60)).astype(kind)
+    first, second = (noise, x) if useless == "first" else (x, noise)
+    found, alone = Ridge.of(first, y, more=second), Ridge.of(x, y)
+    size = np.abs(found.weight[0])
+    assert found.weight.shape == (1, 100)
+    assert (size[:60] if useless == "first" else size[40:]).max() < 0.01
+    assert np.mean((found.held[:, 0] - y) ** 2) <= 1.05 * np.mean((alone.held[:, 0] - y) ** 2)
+    both = np.concatenate([first, second], 1).astype(float)
+    assert np.allclose(outputs(found, both).mean(), y.mean(), atol=1e-4)

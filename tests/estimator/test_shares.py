@@ -145,3 +145,11 @@ def test_outputs_read_the_shares_by_their_weights():
     weight = np.random.default_rng(0).normal(size=(2, shares.features)).astype(np.float32)
     shares.compiled().read(counts.ctypes.data, 30, weight.ctypes.data, 2, out.ctypes.data)
     assert np.allclose(out, [1, 2] + weight @ (counts[0] / 30), atol=1e-4)
+
+
+@pytest.mark.parametrize("rows, columns", [(29, 9), (30, 7)])
+def test_rows_that_do_not_fit_never_reach_the_core(rows, columns):
+    x, offset = rows_of([30], [True])
+    shares = Shares([True]).fit(x, offset, 0)
+    with pytest.raises(IndexError, match="must have all steps"):
+        shares.batch(x[:rows, :columns], offset)

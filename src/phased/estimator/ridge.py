@@ -8,6 +8,7 @@ regression on the leave-one-out values turns its values into log-probabilities.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -19,8 +20,10 @@ from phased.estimator.scaling import Array
 
 PENALTIES = np.logspace(-4, 3, 22)
 """Penalties that are tried, in mean squared sizes of a row of centered features."""
-CHOOSING = 1500
-"""Sequences on which the penalty is chosen, at most."""
+SCALES = (1.0, 0.0), (1.0, 0.1), (1.0, 0.3), (1.0, 1.0), (0.3, 1.0), (0.1, 1.0), (0.0, 1.0)
+"""Factors that are tried for the features of one kind and for the features of another kind."""
+CHOOSING = 1000
+"""Sequences on which factors and penalty are chosen, at most."""
 CHUNK = 1024
 """Sequences at a time where there are more of them than features."""
 TINY = 1e-12
@@ -29,6 +32,8 @@ C = 10.0
 """Inverse penalty of the logistic regression."""
 FOLDS = 5
 """Parts of the training sequences: the logits of each are from a logistic regression on the others."""
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,15 @@ class Ridge:
     penalty: float
 
     @classmethod
-    def of(cls, features: NDArray[np.floating], y: ArrayLike, classes: int | None = None) -> Ridge:
+    def of(cls, features: Floats, y: ArrayLike, classes: int | None = None, more: Floats | None = None) -> Ridge:
         """Fit to training sequences.
 
         Args:
-            features: (sequences, features); products of them are in their type, float32 or float64.
+            features: (sequences, features). Products of them are in their type, float32 or float64.
             y: numbers, or the number of a class from 0 on, (sequences,).
             classes: how many classes there are, each of which has one output, its logit; None for numbers, which have one output.
+            more: features of another kind and of the same type, which come after the first. The leave-one-out error decides by
+                which factors the two kinds are multiplied; a factor of 0 gives all of them weight 0.
 
         Example:
             >>> import numpy as np
@@ -66,24 +73,35 @@ class Ridge:
         """
         y = np.asarray(y)
         targets = y[:, None].astype(np.float64) if classes is None else np.where(np.arange(classes) == y[:, None], 1.0, -1.0)
-        given, wanted = Centered(features, features.mean(0, dtype=np.float64)), torch.from_numpy(targets)
-        penalty = best_penalty(given, wanted)
-        solve = by_sequences if len(features) <= features.shape[1] else by_features
-        weight, held = (found.numpy() for found in solve(given, wanted, penalty))
-        weight, center = np.where(features.min(0) < features.max(0), weight, 0.0), targets.mean(0)
+        parts, wanted = [features] if more is None else [features, more], torch.from_numpy(targets)
+        factors, penalty = best([Centered.of(part) for part in parts], wanted)
+        used = [part if factor == 1 else factor * part for factor, part in zip(factors, parts, strict=True) if factor]
+        given = Centered.of(used[0] if len(used) == 1 else np.concatenate(used, 1))
+        solve = by_sequences if len(given) <= len(given.mean) else by_features
+        found, held = (each.numpy() for each in solve(given, wanted, penalty))
+        found = np.where(given.features.min(0) < given.features.max(0), found, 0.0)
+        center = targets.mean(0) - found @ given.mean
         if classes is not None:
             y = y.astype(np.int64)
-            factor, shift = calibration(held, y, classes)
-            weight, center, held = factor @ weight, factor @ center + shift, calibrated(held, y, classes)
-        return cls(weight, center - weight @ given.mean, held, penalty)
+            by, shift = calibration(held, y, classes)
+            found, center, held = by @ found, by @ center + shift, calibrated(held, y, classes)
+        weight = np.zeros((len(found), sum(part.shape[1] for part in parts)))
+        factor = np.repeat(factors, [part.shape[1] for part in parts])
+        weight[:, factor > 0] = found * factor[factor > 0]
+        return cls(weight, center, held, penalty)
 
 
 @dataclass(frozen=True)
 class Centered:
     """Features less their means, as tensors of their own type."""
 
-    features: NDArray[np.floating]
+    features: Floats
     mean: Array
+
+    @classmethod
+    def of(cls, features: Floats) -> Centered:
+        """Measured on these features."""
+        return cls(features, features.mean(0, dtype=np.float64))
 
     def __len__(self) -> int:
         return len(self.features)
@@ -97,16 +115,26 @@ class Centered:
         return [slice(first, first + CHUNK) for first in range(0, len(self), CHUNK)]
 
 
-def best_penalty(given: Centered, targets: Tensor) -> float:
-    """The penalty with the smallest leave-one-out error, by one eigendecomposition for all penalties."""
-    chosen = np.random.default_rng(0).permutation(len(given))[:CHOOSING]
-    products, y = centered(gram(given.rows(chosen))), targets[chosen]
-    values, vectors = torch.linalg.eigh(products)
-    along, penalties, errors = vectors.T @ (y - y.mean(0)), PENALTIES * max(float(products.diagonal().mean()), TINY), []
-    for penalty in penalties:
-        kept = penalty / (values.clamp(min=0) + penalty)
-        errors.append(float(left_out(vectors @ (kept[:, None] * along), vectors.square() @ kept).square().mean()))
-    return float(penalties[int(np.argmin(errors))])
+def best(parts: list[Centered], targets: Tensor) -> tuple[tuple[float, ...], float]:
+    """The factors of parts, and the penalty, with the smallest leave-one-out error.
+
+    One eigendecomposition gives the errors of all penalties.
+    """
+    chosen = np.random.default_rng(0).permutation(len(targets))[:CHOOSING]
+    y = targets[chosen]
+    grams, tried = [centered(gram(part.rows(chosen))) for part in parts], []
+    for factors in SCALES if len(parts) == 2 else ((1.0,),):
+        products = torch.zeros_like(grams[0])
+        for factor, own in zip(factors, grams, strict=True):
+            products += factor**2 * own
+        values, vectors = torch.linalg.eigh(products)
+        along, size = vectors.T @ (y - y.mean(0)), max(float(products.diagonal().mean()), TINY)
+        for penalty in PENALTIES * size:
+            kept = penalty / (values.clamp(min=0) + penalty)
+            error = left_out(vectors @ (kept[:, None] * along), vectors.square() @ kept).square().mean()
+            tried.append((float(error), factors, float(penalty)))
+    _, factors, penalty = min(tried, key=itemgetter(0))
+    return factors, penalty
 
 
 def by_sequences(given: Centered, targets: Tensor, penalty: float) -> tuple[Tensor, Tensor]:

@@ -154,13 +154,14 @@ class Shares(nn.Module):
 
     def count(self, x: NDArray[np.float32], offset: NDArray[np.int64]) -> Integers:
         """The number of steps above each threshold, (sequences, features); see `batch`."""
-        counts = np.zeros((len(offset) - 1, self.features), np.int32)
-        native = self.compiled()
+        counts, native = np.zeros((len(offset) - 1, self.features), np.int32), self.compiled()
+        if offset[-1] > len(x) or int(self.column.max()) >= x.shape[1]:
+            raise IndexError(f"x must have all steps and channels, got {x.shape} for {offset[-1]} steps.")
         if native is not None:
             x, offset = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(offset, np.int64)
             native.batch(len(counts), x.shape[1], offset.ctypes.data, x.ctypes.data, counts.ctypes.data)
             return counts
-        owner, thresholds = np.repeat(np.arange(len(counts)), np.diff(offset)), self.threshold.numpy()
+        owner, thresholds = np.repeat(np.arange(len(counts)), np.diff(offset)), self._array("threshold")
         for first in range(0, len(owner), CHUNK):
             own = owner[first : first + CHUNK]
             above = self._values_at(x, offset[0] + first + np.arange(len(own)), offset[own])[:, None] > thresholds
@@ -177,12 +178,12 @@ class Shares(nn.Module):
             counts: the number of steps above each threshold.
             before: the number of steps before this one.
         """
-        ring[before % self.length] = fixed(row[self.column.numpy()])
+        ring[before % self.length] = fixed(row[self._array("column")])
         values = np.empty(KERNELS, np.int32)
         for dilation, bank in self._banks():
             past = ring[(before - dilation * np.arange(TAPS)) % self.length]
             values[bank] = self._values(past[None].astype(np.int32), bank)[0]
-        counts += values > self.threshold.numpy()
+        counts += values > self._array("threshold")
 
     def compiled(self) -> Any:
         """The kernels in the compiled core, which copies them; None without the core.
@@ -193,21 +194,26 @@ class Shares(nn.Module):
             return None
         if not self.fits():
             raise ValueError("kernels must read channels and taps that exist, got others. The model is damaged.")
-        arrays = self.column, self.dilation, self.channel, self.tap, self.threshold
-        return core.Shares(len(self.column), KERNELS, [array.data_ptr() for array in arrays])
+        arrays = [np.ascontiguousarray(self._array(name)) for name in ("column", "dilation", "channel", "tap", "threshold")]
+        return core.Shares(len(self.column), KERNELS, [array.ctypes.data for array in arrays])
 
     def fits(self) -> bool:
         """Whether the kernels have the order that `draw` gives them, and read channels and taps that exist."""
-        column, dilation, channel, tap = (each.numpy() for each in (self.column, self.dilation, self.channel, self.tap))
+        column, dilation, channel, tap = (self._array(name) for name in ("column", "dilation", "channel", "tap"))
         read = channel >= 0
         exist = np.isin(column, self.columns).all() and (channel >= -1).all() and (channel < len(column)).all()
         exist &= np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all()
         ordered = read[:, 0].all() and (read[:, :-1] >= read[:, 1:]).all()
         return bool(exist and ordered and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
 
+    def _array(self, name: str) -> Integers:
+        """One of the buffers, in the memory of the CPU."""
+        array: Integers = getattr(self, name).cpu().numpy()
+        return array
+
     def _banks(self) -> list[tuple[int, slice]]:
         """The dilations, and the kernels of each."""
-        dilations, first = np.unique(self.dilation.numpy(), return_index=True)
+        dilations, first = np.unique(self._array("dilation"), return_index=True)
         return [(int(d), slice(a, b)) for d, a, b in zip(dilations, first, [*first[1:], KERNELS], strict=True)]
 
     def _values_at(self, x: NDArray[np.float32], at: NDArray[np.int64], first: NDArray[np.int64]) -> Integers:
@@ -216,13 +222,13 @@ class Shares(nn.Module):
         for dilation, bank in self._banks():
             steps = at[:, None] - dilation * np.arange(TAPS)
             known = (steps >= first[:, None])[..., None]
-            past = np.where(known, fixed(x[np.maximum(steps, 0)[..., None], self.column.numpy()]), 0)
+            past = np.where(known, fixed(x[np.maximum(steps, 0)[..., None], self._array("column")]), 0)
             values[:, bank] = self._values(past.astype(np.int32), bank)
         return values
 
     def _values(self, past: Integers, bank: slice) -> Integers:
         """The values of some kernels, (n, kernels), from what their taps read of all channels, (n, TAPS, channels)."""
-        channel, tap, nine = self.channel.numpy()[bank].T, self.tap.numpy()[bank].T, past.sum(1, dtype=np.int32)
+        channel, tap, nine = self._array("channel")[bank].T, self._array("tap")[bank].T, past.sum(1, dtype=np.int32)
         values = np.zeros((len(past), channel.shape[1]), np.int32)
         for own in channel:
             three = sum(past[:, each, own] for each in tap)
