@@ -23,6 +23,7 @@
 #include "inputs.h"
 #include "online.h"
 #include "recent.h"
+#include "shares.h"
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -281,6 +282,25 @@ void bind_online(nb::module_& m) {
                           at<float>(value), at<float>(to)});
           },
           nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Shares>(m, "Shares")
+      .def("__init__",
+           [](Shares* self, int64_t channels, int64_t kernels, const std::vector<Address>& a) {
+             new (self) Shares(channels, kernels, at<int32_t>(a[0]), at<int32_t>(a[1]), at<int32_t>(a[2]), at<int32_t>(a[3]),
+                               at<int32_t>(a[4]));
+           })
+      .def(
+          "batch",
+          [](const Shares& self, int64_t sequences, int64_t stride, Address offset, Address rows, Address counts) {
+            self.batch(sequences, stride, at<int64_t>(offset), at<float>(rows), at<int32_t>(counts));
+          },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("step",
+           [](const Shares& self, Address row, Address ring, Address counts, int64_t before) {
+             self.step(at<float>(row), at<int16_t>(ring), at<int32_t>(counts), before);
+           })
+      .def("read", [](const Shares& self, Address counts, int64_t steps, Address weight, int64_t outputs, Address out) {
+        self.read(at<int32_t>(counts), steps, at<float>(weight), outputs, at<double>(out));
+      });
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
            [](OnlineModel* self, const Stack<float>& layer, const Inputs& inputs, const std::vector<int64_t>& n,

@@ -1,0 +1,246 @@
+"""Shares: random convolutions over the inputs of a sequence, and the share of its steps at which each is above a threshold.
+
+A kernel has nine taps, one to three channels and a dilation. Tap j reads the input of j * dilation steps ago, which is zero
+before the first step. Three of the taps have weight 2, and six have weight -1. Inputs are rounded to 1 / 256. So values and
+counts are integers, whose sums do not depend on their order: a batch, and a sequence that arrives step by step, have the same
+counts, in the compiled core and in NumPy.
+
+The kernels are taken from MiniRocket (Dempster et al. 2021), which computes shares over whole series. Here they are up to date at
+every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from phased.estimator.inputs import shared
+from phased.ops.native import core
+
+KERNELS = 1600
+TAPS, HEAVY, MOST_CHANNELS = 9, 3, 3
+"""Taps of a kernel, how many of them have weight 2, and the most channels that a kernel reads."""
+DILATIONS = 1, 2, 4, 8, 16, 32
+QUANTILES = 0.3, 0.5, 0.8
+"""Thresholds of a kernel, as quantiles of its values on training steps."""
+SEQUENCES, STEPS = 64, 4000
+"""Training sequences from which these steps are drawn, at most, and the number of these steps."""
+RING = 12 << 10
+"""Bytes of the last inputs of a sequence, at most."""
+UNIT, LARGEST = 256.0, 30.0
+"""Inputs are bounded to this size, and are whole numbers of 1 / UNIT."""
+CHUNK = 1024
+"""Steps at a time in NumPy."""
+
+Integers = NDArray[np.int32]
+
+
+class Shares(nn.Module):
+    """Random kernels, and the shares of the steps of a sequence at which their values are above thresholds.
+
+    The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`phased.estimator.inputs`). If
+    they do not fit into `RING`, some are drawn. `fit`, or a state dict, sets the kernels.
+
+    Args:
+        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
+
+    Attributes:
+        column: the column of each channel in a row of inputs, (channels,).
+        dilation: dilations of the kernels, ascending, (KERNELS,).
+        channel: channels of the kernels, (KERNELS, 3), with -1 after the last one.
+        tap: the taps of weight 2, (KERNELS, 3).
+        threshold: thresholds of the kernels, (3, KERNELS).
+
+    Example:
+        >>> import numpy as np
+        >>> from phased.estimator.shares import Shares
+        >>> x, offset = np.random.default_rng(0).normal(size=(90, 9)).astype(np.float32), np.array([0, 50, 90])
+        >>> shares = Shares([True]).fit(x, offset, seed=0)
+        >>> shares.batch(x, offset).shape == (2, shares.features)
+        True
+    """
+
+    column: Tensor
+    dilation: Tensor
+    channel: Tensor
+    tap: Tensor
+    threshold: Tensor
+
+    def __init__(self, numbers: Sequence[bool]) -> None:
+        super().__init__()
+        self.columns = columns_of(len(numbers), sum(numbers))
+        shapes: dict[str, tuple[int, ...]] = {"column": (min(len(self.columns), RING // (2 * TAPS)),), "dilation": (KERNELS,)}
+        shapes |= {"channel": (KERNELS, MOST_CHANNELS), "tap": (KERNELS, HEAVY), "threshold": (len(QUANTILES), KERNELS)}
+        for name, shape in shapes.items():
+            self.register_buffer(name, torch.ones(shape, dtype=torch.int32))
+
+    @property
+    def features(self) -> int:
+        """The number of shares: the first threshold of all kernels, then the second, then the third."""
+        return self.threshold.numel()
+
+    @property
+    def length(self) -> int:
+        """The number of steps that the longest kernel reads."""
+        return (TAPS - 1) * int(self.dilation[-1]) + 1
+
+    def parts(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """Name, type and shape of the arrays of one sequence that arrives step by step, which begin as zeros."""
+        return [("ring", "i2", (self.length, len(self.column))), ("counts", "i4", tuple(self.threshold.shape))]
+
+    def fit(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> Shares:
+        """Draw the kernels, and measure their thresholds on training sequences; see `batch`."""
+        self.draw(int(np.diff(offset).max(initial=0)), seed)
+        self.measure(x, offset, seed)
+        return self
+
+    def draw(self, longest: int, seed: int) -> None:
+        """Draw the kernels.
+
+        Args:
+            longest: steps of the longest training sequence; longer kernels are not drawn.
+            seed: the same seed draws the same kernels.
+        """
+        random = np.random.default_rng(seed)
+        channels = len(self.column)
+        column = np.sort(random.choice(self.columns, channels, replace=False))
+        fitting = [d for d in DILATIONS if (TAPS - 1) * d < longest and 2 * channels * ((TAPS - 1) * d + 1) <= RING]
+        dilation = np.sort(np.resize(fitting or DILATIONS[:1], KERNELS))
+        read = random.integers(1, min(MOST_CHANNELS, channels), KERNELS, endpoint=True)
+        read = read[np.lexsort((read, dilation))]  # kernels of one dilation in order of their number of channels
+        channel = np.full((KERNELS, MOST_CHANNELS), -1)
+        drawn = random.random((KERNELS, channels)).argsort(1)[:, :MOST_CHANNELS]
+        channel[:, : drawn.shape[1]] = drawn
+        channel[np.arange(MOST_CHANNELS) >= read[:, None]] = -1
+        tap = random.random((KERNELS, TAPS)).argsort(1)[:, :HEAVY]
+        for name, values in {"column": column, "dilation": dilation, "channel": channel, "tap": tap}.items():
+            getattr(self, name).copy_(torch.from_numpy(values))
+
+    def measure(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> None:
+        """Set the thresholds from some steps of some training sequences; see `batch`."""
+        random = np.random.default_rng(seed)
+        sequences = np.flatnonzero(np.diff(offset))
+        sequences = random.permutation(sequences)[:SEQUENCES]
+        at = np.concatenate([np.arange(offset[i], offset[i + 1]) for i in sequences] or [np.zeros(0, np.int64)])
+        first = np.repeat(offset[sequences], offset[sequences + 1] - offset[sequences])
+        chosen = random.permutation(len(at))[:STEPS]
+        if len(chosen):
+            values = np.sort(self._values_at(x, at[chosen], first[chosen]), axis=0)
+            places = [int(quantile * (len(values) - 1)) for quantile in QUANTILES]
+            self.threshold.copy_(torch.from_numpy(values[places]))
+
+    def batch(self, x: NDArray[np.float32], offset: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The shares of sequences; those of a sequence without steps are 0.
+
+        Args:
+            x: rows of inputs, and possibly more columns.
+            offset: the steps of sequence i are offset[i] to offset[i + 1].
+
+        Shape:
+            - x: (steps, stride)
+            - offset: (sequences + 1,)
+            - output: (sequences, features)
+        """
+        shares = np.empty((len(offset) - 1, self.features), np.float32)
+        for first in range(0, len(shares), CHUNK):
+            part = offset[first : first + CHUNK + 1]
+            shares[first : first + CHUNK] = self.count(x, part) / np.maximum(np.diff(part), 1)[:, None]
+        return shares
+
+    def count(self, x: NDArray[np.float32], offset: NDArray[np.int64]) -> Integers:
+        """The number of steps above each threshold, (sequences, features); see `batch`."""
+        counts, native = np.zeros((len(offset) - 1, self.features), np.int32), self.compiled()
+        if offset[-1] > len(x) or int(self.column.max()) >= x.shape[1]:
+            raise IndexError(f"x must have all steps and channels, got {x.shape} for {offset[-1]} steps.")
+        if native is not None:
+            x, offset = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(offset, np.int64)
+            native.batch(len(counts), x.shape[1], offset.ctypes.data, x.ctypes.data, counts.ctypes.data)
+            return counts
+        owner, thresholds = np.repeat(np.arange(len(counts)), np.diff(offset)), self._array("threshold")
+        for first in range(0, len(owner), CHUNK):
+            own = owner[first : first + CHUNK]
+            above = self._values_at(x, offset[0] + first + np.arange(len(own)), offset[own])[:, None] > thresholds
+            begins = np.flatnonzero(np.diff(own, prepend=-1))
+            counts[own[begins]] += np.add.reduceat(above.reshape(len(own), -1), begins, dtype=np.int32)
+        return counts
+
+    def step(self, row: NDArray[np.float32], ring: NDArray[np.int16], counts: Integers, before: int) -> None:
+        """Take the next step of one sequence, in place.
+
+        Args:
+            row: its inputs, (stride,).
+            ring: the last inputs of the sequence; see `parts`.
+            counts: the number of steps above each threshold.
+            before: the number of steps before this one.
+        """
+        ring[before % self.length] = fixed(row[self._array("column")])
+        values = np.empty(KERNELS, np.int32)
+        for dilation, bank in self._banks():
+            past = ring[(before - dilation * np.arange(TAPS)) % self.length]
+            values[bank] = self._values(past[None].astype(np.int32), bank)[0]
+        counts += values > self._array("threshold")
+
+    def compiled(self) -> Any:
+        """The kernels in the compiled core, which copies them; None without the core.
+
+        `step(row, ring, counts, before)` does the same there as here, given addresses.
+        """
+        if core is None:
+            return None
+        if not self.fits():
+            raise ValueError("kernels must read channels and taps that exist, got others. The model is damaged.")
+        arrays = [np.ascontiguousarray(self._array(name)) for name in ("column", "dilation", "channel", "tap", "threshold")]
+        return core.Shares(len(self.column), KERNELS, [array.ctypes.data for array in arrays])
+
+    def fits(self) -> bool:
+        """Whether the kernels have the order that `draw` gives them, and read channels and taps that exist."""
+        column, dilation, channel, tap = (self._array(name) for name in ("column", "dilation", "channel", "tap"))
+        read = channel >= 0
+        exist = np.isin(column, self.columns).all() and (channel >= -1).all() and (channel < len(column)).all()
+        exist &= np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all()
+        ordered = read[:, 0].all() and (read[:, :-1] >= read[:, 1:]).all()
+        return bool(exist and ordered and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
+
+    def _array(self, name: str) -> Integers:
+        """One of the buffers, in the memory of the CPU."""
+        array: Integers = getattr(self, name).cpu().numpy()
+        return array
+
+    def _banks(self) -> list[tuple[int, slice]]:
+        """The dilations, and the kernels of each."""
+        dilations, first = np.unique(self._array("dilation"), return_index=True)
+        return [(int(d), slice(a, b)) for d, a, b in zip(dilations, first, [*first[1:], KERNELS], strict=True)]
+
+    def _values_at(self, x: NDArray[np.float32], at: NDArray[np.int64], first: NDArray[np.int64]) -> Integers:
+        """The values of all kernels, (n, KERNELS), at these steps of sequences that begin at step `first`."""
+        values = np.empty((len(at), KERNELS), np.int32)
+        for dilation, bank in self._banks():
+            steps = at[:, None] - dilation * np.arange(TAPS)
+            known = (steps >= first[:, None])[..., None]
+            past = np.where(known, fixed(x[np.maximum(steps, 0)[..., None], self._array("column")]), 0)
+            values[:, bank] = self._values(past.astype(np.int32), bank)
+        return values
+
+    def _values(self, past: Integers, bank: slice) -> Integers:
+        """The values of some kernels, (n, kernels), from what their taps read of all channels, (n, TAPS, channels)."""
+        channel, tap, nine = self._array("channel")[bank].T, self._array("tap")[bank].T, past.sum(1, dtype=np.int32)
+        values = np.zeros((len(past), channel.shape[1]), np.int32)
+        for own in channel:
+            three = sum(past[:, each, own] for each in tap)
+            values += np.where(own >= 0, 3 * three - nine[:, own], 0)
+        return values
+
+
+def columns_of(variables: int, numbers: int) -> NDArray[np.int64]:
+    """The columns of the channels in a row of inputs: values, gap, deviations, changes and rates."""
+    return np.concatenate([np.arange(variables), [3 * variables], shared(variables) + np.arange(3 * numbers)])
+
+
+def fixed(x: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Inputs as whole numbers of 1 / UNIT, rounded half to even. NaN is the largest number."""
+    return np.rint(np.fmax(np.fmin(x, np.float32(LARGEST)), np.float32(-LARGEST)) * np.float32(UNIT)).astype(np.int16)
