@@ -24,6 +24,7 @@ from phased.data.recording import Sensor
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.learn import Training, fit, make_fabric
 from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.model_folder import BadModel
 from phased_lab.clips import WORDS
 from phased_lab.lipreader import About, Config, LipReader, Scaling, Timing
 from phased_lab.lipreader.network import phased_network
@@ -204,3 +205,8 @@ def test_it_loads_and_answers_as_it_did(name, tmp_path):
     assert len(found) == len(golden[name])
     for one, other in zip(found, golden[name], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_an_estimator_of_version_3_is_refused_with_what_to_do():
+    with pytest.raises(BadModel, match="Fit the model again"):
+        PhasedClassifier.load(SAVED / "estimator of version 3")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phased.estimator.batches import EventTask, Indices, Sequences
+from phased.estimator.convolutions import convolve
 from phased.estimator.gates import Opening
-from phased.estimator.network import Network
+from phased.estimator.network import MIX, Network, Part
 from phased.estimator.ragged import gather
 from phased.estimator.scaling import Scaling
-from phased.estimator.targets import Number
-from phased.estimator.training import Course
+from phased.estimator.targets import Number, Target
+from phased.estimator.training import Course, answers
 
 FOLLOWS = 0.75
 """A target is a later value of a variable if their difference has less than this part of the target's variance."""
@@ -30,12 +31,39 @@ class Trained(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A trained network with one opening of the gates, its scores, and the loss of each held-out sequence."""
+    """A trained model with one opening of the gates, its scores, and the loss of each held-out sequence."""
 
     opening: Opening
+    part: Part
     trained: Trained
     scores: dict[str, float]
     losses: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, opening: Opening, part: Part, trained: Trained, data: Sequences, test: Indices, target: Target) -> Self:
+        """Test a model on the held-out sequences."""
+        known, which = data.targets(test)
+        owner = np.arange(len(test)) if data.counts is None else np.repeat(np.arange(len(test)), data.lengths[test])[which]
+        answer = target.answer(answers(trained.network, data, test))[which]
+        losses = np.bincount(owner, target.losses(known, answer), len(test)).astype(np.float64)
+        return cls(opening, part, trained, target.scores(known, answer), losses)
+
+
+def parts(first: Candidate, train: Indices, test: Indices, target: Target, seed: int) -> list[Candidate]:
+    """A model whose recurrent network gives the answers, and the same with random convolutions, by rising cost.
+
+    The network is left with the part that was tried last. With a target at each step there are no convolutions.
+    """
+    tried, network, data = [first], first.trained.network, first.trained.task.data
+    if data.counts is None:
+        network.answer_by("convolutions")
+        data = convolve(network, data, train, target, seed)
+        for part in MIX:
+            if part == "network":
+                continue
+            network.mix = MIX[part]
+            tried.append(Candidate.of(first.opening, part, first.trained, data, test, target))
+    return tried
 
 
 def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number) -> tuple[int, float, float] | None:

@@ -22,11 +22,12 @@ from phased.estimator import checks, choosing, gates, training
 from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, joined, split
 from phased.estimator.checks import Columns
 from phased.estimator.choosing import Candidate, Trained
+from phased.estimator.convolutions import convolve
 from phased.estimator.events import Events
 from phased.estimator.folder import SavedMixin, plain
 from phased.estimator.gates import Opening
 from phased.estimator.inputs import Inputs, elapsed
-from phased.estimator.network import CELLS, Network
+from phased.estimator.network import CELLS, Network, Part
 from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
@@ -162,10 +163,12 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         batch = int(batch_size(self.batch_size, len(train)))
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
         tried = self._openings(data, train, test, batch, seed, folder)
-        first = best = choosing.chosen(tried)
-        interrupted = any(each.trained.course.interrupted for each in tried)
-        if self.refit and validation is None and first.trained.course.best and not interrupted:
-            apart, everyone = None if folder is None else folder / training.ALL, np.concatenate([train, test])
+        first, interrupted = choosing.chosen(tried), any(each.trained.course.interrupted for each in tried)
+        parts = [first] if interrupted else choosing.parts(first, train, test, target, seed)
+        first = best = choosing.chosen(parts)
+        everyone, again = np.concatenate([train, test]), bool(self.refit) and validation is None and not interrupted
+        if again and first.trained.course.best and first.part != "convolutions":
+            apart = None if folder is None else folder / training.ALL
             try:
                 second = self._trained(data, everyone, test, batch, seed, apart, first.opening, first.trained.course.best)
                 interrupted = second.course.interrupted
@@ -175,6 +178,10 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             # learned suddenly, and it may not have got there in as many epochs.
             if not interrupted and second.course.curve[-1].test <= first.trained.course.best_test:
                 best = first._replace(trained=second)
+        best.trained.network.answer_by(first.part)
+        if first.part != "network":
+            learned_on = everyone if again and not interrupted else train
+            convolve(best.trained.network, best.trained.task.data, learned_on, target, seed)
         self.network_ = best.trained.network.requires_grad_(False)
         self.report_ = Report(
             len(train),
@@ -182,8 +189,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             events.unit,
             self.scaling_.gap,
             self.scaling_.span,
-            gates.periods(self.network_, self.scaling_.gap),
-            best.trained.share,
+            () if best.part == "convolutions" else gates.periods(self.network_, self.scaling_.gap),
+            0.0 if best.part == "convolutions" else best.trained.share,
             int((gates.count(self.network_, best.trained.task.data, best.trained.task.train) == 0).sum()),
             first.scores,
             first.trained.course.best,
@@ -191,7 +198,9 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             interrupted,
             best is not first,
             best.opening,
+            best.part,
             {each.opening: {"updates": each.trained.share, **each.scores} for each in tried},
+            {each.part: each.scores for each in parts},
         )
         if best.opening == "sparse":  # gates that begin open are closed by their cost, and only where they are of no use
             checks.warn_never_open(self.report_.never_open, self.units)
@@ -201,8 +210,6 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         self, data: Sequences, train: Indices, test: Indices, batch: int, seed: int, folder: Path | None
     ) -> list[Candidate]:
         """Train a network with each opening of the gates that is tried, and test it on the held-out sequences."""
-        (known, which), target = data.targets(test), self._target
-        owner = np.repeat(np.arange(len(test)), data.lengths[test])[which] if data.counts is not None else np.arange(len(test))
         tried: list[Candidate] = []
         for opening in gates.openings(self.cell, self.scaling_.span_in_gaps, self._budget()):
             own = folder if folder is None or not tried else folder / opening
@@ -214,9 +221,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
                 course = replace(tried[-1].trained.course, interrupted=True)
                 tried[-1] = tried[-1]._replace(trained=tried[-1].trained._replace(course=course))
                 break
-            answer = target.answer(training.answers(trained.network, trained.task.data, test))[which]
-            losses = np.bincount(owner, target.losses(known, answer), len(test)).astype(np.float64)
-            tried.append(Candidate(opening, trained, target.scores(known, answer), losses))
+            tried.append(Candidate.of(opening, "network", trained, trained.task.data, test, self._target))
             if trained.course.interrupted:
                 break
         return tried
@@ -290,7 +295,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             None if counts is None else torch.from_numpy(counts),
         )
 
-    def _network(self, every_step: bool, opening: Opening) -> Network:
+    def _network(self, every_step: bool, opening: Opening, part: Part = "network") -> Network:
         """The network with its initial weights."""
         phased = self.cell.startswith("phased")
         return Network(
@@ -299,6 +304,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             int(self.units),
             self._target.outputs,
             every_step,
+            part,
             self.cell,
             float(self.dropout),
             **(gates.settings(self.scaling_.span_in_gaps, self._budget(), opening) if phased else {}),
@@ -318,7 +324,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         steps = len(events.time)
         nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
         device = one_device(self.device).device
-        data = self._sequences(events, nothing).to(device)
+        data = self._sequences(events, nothing).with_shares(network.shares).to(device)
         if device.type != "cpu":
             network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error
         found = training.answers(network, data, np.arange(len(events)))

@@ -150,7 +150,9 @@ def read(folder: Path, *kinds: Any) -> Any:
     found = KIND.files(folder)
     config = KIND.configured(folder, lambda: decode(Config, found.fields))
     model = KIND.configured(folder, lambda: configured(config, kinds))
-    model.network_ = KIND.network(folder, found, lambda: model._network(config.every_step, config.report.opening))
+    model.network_ = KIND.network(
+        folder, found, lambda: model._network(config.every_step, config.report.opening, config.report.part)
+    )
     return model
 
 

@@ -16,6 +16,7 @@ from phased.estimator.inputs import shared
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
 from phased.estimator.pooling import pool_every_step, pool_states
+from phased.estimator.shares import Shares
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
@@ -24,9 +25,13 @@ from phased.schedule import valid_steps
 
 Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
 CELLS: tuple[str, ...] = get_args(Cell)
-STEPS, STATIC, SUMMARY = "steps", "static", "summary"
+STEPS, STATIC, SUMMARY, SHARES = "steps", "static", "summary", "shares"
 """The streams of a batch: the inputs of the steps, one sample with those of the static variables, and, where they were computed
-before, one with summaries of the inputs."""
+before, one with summaries of the inputs, and one with shares (`phased.estimator.shares`)."""
+Part = Literal["network", "convolutions", "both"]
+"""The parts of a model whose outputs are its answer: the recurrent network, the random convolutions, or the mean of both."""
+MIX: dict[Part, float] = {"network": 0.0, "convolutions": 1.0, "both": 0.5}
+"""The weight of the convolutions."""
 
 LOST = 0.2
 """Probability that a variable is left out of a sequence in training, times the share of the steps at which it is not measured."""
@@ -62,6 +67,7 @@ class Network(Model):
         units: units of each layer.
         outputs: classes, or 1 to predict a number.
         every_step: one answer at each step, instead of one after the last.
+        part: what gives the answer.
         cell: one of CELLS.
         dropout: probability that a unit is zeroed in training before the next layer reads it.
         gate: settings of a phased layer's gates.
@@ -74,6 +80,7 @@ class Network(Model):
         units: int,
         outputs: int,
         every_step: bool = False,
+        part: Part = "network",
         cell: str = "phased_gru",
         dropout: float = 0.0,
         **gate: Any,
@@ -85,7 +92,7 @@ class Network(Model):
         self.pieces = Pieces(columns(self.sizes.features, len(numbers), static), pieces)
         owner = self.owners(np.flatnonzero(numbers))
         # For training alone, and no part of a saved model.
-        self.owner, self.numbers = torch.from_numpy(owner), torch.tensor(numbers, dtype=REAL)
+        self.owner, self.numbers = torch.from_numpy(owner), tuple(numbers)
         self.lost = torch.zeros(len(numbers) + 1, dtype=REAL)  # `measure` sets it
         self.encoder = dense(len(owner), units, dropout)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
@@ -99,7 +106,19 @@ class Network(Model):
         paired = self.sizes.paired
         self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
+        self.shares: Shares | None = None
+        self.linear: nn.Linear | None = None
+        self.answer_by(part)
         self.begun = torch.zeros_like(self.head.weight[:, units:])  # these weights before the training
+
+    def answer_by(self, part: Part) -> None:
+        """Let a part of the model give the answers. The layers of the convolutions are made where it needs them."""
+        self.mix = MIX[part]
+        if self.mix and self.shares is None:
+            self.shares = Shares(self.numbers)
+            self.linear = nn.Linear(self.shares.features + self.pieces.start.numel(), self.outputs, dtype=REAL)
+        elif not self.mix:
+            self.shares = self.linear = None
 
     def owners(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """The variable of each input of the encoder, or their number for the other inputs."""
@@ -113,9 +132,18 @@ class Network(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
-        x, time, lengths = batch.streams[STEPS]
         summaries = self.summaries(batch)
         pieces = self.pieces(summaries)
+        y = self.recurrent(batch, summaries, pieces) if self.mix < 1 else None
+        if self.linear is not None:
+            of_shares = self.linear(torch.cat([batch.streams[SHARES].x[0], pieces], -1))
+            y = of_shares if y is None else torch.lerp(y, of_shares, self.mix)
+        assert y is not None
+        return y.squeeze(-1) if self.outputs == 1 else y
+
+    def recurrent(self, batch: Batch, summaries: Tensor, pieces: Tensor) -> Tensor:
+        """The outputs of the recurrent network, (..., outputs)."""
+        x, time, lengths = batch.streams[STEPS]
         given = self.without_some(self.given(x, pieces))
         if self.every_step:
             pieces = given[..., : pieces.shape[-1]] * SPREAD
@@ -125,7 +153,7 @@ class Network(Model):
         y = two_products(self.hidden(self.dropout(torch.cat(states, -1))), pieces, self.head)
         if self.pairs is not None:
             y = y + self.pairs(self.paired(summaries))
-        return y.squeeze(-1) if self.outputs == 1 else y
+        return y
 
     def given(self, x: Tensor, pieces: Tensor) -> Tensor:
         """The inputs of the encoder: those of the step; with an answer at each step the summaries and the relative inputs."""
@@ -168,7 +196,7 @@ class Network(Model):
             steps += int(real.sum())
         rows = torch.cat(found)
         self.pieces.measure(rows)
-        self.lost[:-1] = LOST * self.numbers * (1 - measured / max(1, steps))
+        self.lost[:-1] = LOST * torch.tensor(self.numbers) * (1 - measured / max(1, steps))
         self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, len(rows))
         if self.pairs is not None:
             self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))

@@ -19,11 +19,11 @@ from phased import check
 from phased.clock import EXACT_FLOAT64
 from phased.estimator import checks
 from phased.estimator.checks import Columns
-from phased.estimator.inputs import Inputs
+from phased.estimator.inputs import Inputs, Rows
 from phased.estimator.network import Network
 from phased.estimator.pairs import Pairs
 from phased.estimator.recent import RATE
-from phased.estimator.scaling import LARGEST, Scaling
+from phased.estimator.scaling import LARGEST, Array, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
 from phased.estimator.summary import SPREAD
 from phased.estimator.targets import Target
@@ -70,7 +70,7 @@ class OnlineModel:
             that are summarised, summed over all steps. "sums": states, summed over all steps. "x": inputs of the last step, then
             static inputs. "read": states of the layer and their highest values. "recent": of each variable the last-known value,
             how far above and below it the variable has recently been, the sum of its absolute changes, and the number of its
-            measurements, (5, variables). "first": first values of the variables.
+            measurements, (5, variables). "first": first values of the variables. "counts", "ring": see `phased.estimator.shares`.
         core: the same in the compiled core, or None.
     """
 
@@ -96,14 +96,20 @@ class OnlineModel:
         self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
         self.gap, self.span, self.reach = scaling.gap, scaling.span_in_gaps, scaling.reach
         self.scaling, self.target = scaling, target
-        weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
-        if len(weight) == 2:  # of two classes the difference decides
-            weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+        weight, bias = outputs_of(network.head)
         sizes, pieces, units = network.sizes, network.pieces, network.sizes.units
         center, factor = (value.cpu().double().numpy().ravel() for value in (pieces.center, pieces.factor))
         self.knots, self.slope = (value.cpu().numpy() for value in (pieces.start, pieces.slope))
-        self.head, self.pieces = single(weight[:, :units]), single(weight[:, units:] * factor)
-        self.bias = bias - weight[:, units:] @ (center * factor)
+        mix, of_shares, of_linear = network.mix, np.zeros((len(weight), 0)), np.zeros(len(weight))
+        of_pieces = np.zeros((len(weight), len(factor)))
+        if network.linear is not None:
+            read, added = outputs_of(network.linear)
+            of_shares, of_pieces, of_linear = (mix * part for part in (*np.split(read, [len(read.T) - len(factor)], 1), added))
+        weight, bias = (1 - mix) * weight, (1 - mix) * bias + of_linear
+        on_pieces = weight[:, units:] + of_pieces
+        self.head, self.pieces, self.on_shares = single(weight[:, :units]), single(on_pieces * factor), single(of_shares)
+        self.bias = bias - on_pieces @ (center * factor)
+        self.recurrent, self.shares = mix < 1, network.shares
         self.encoder, self.hidden = weights_of(network.encoder), weights_of(network.hidden)
         if network.every_step:  # the encoder reads pieces as they are cut, not centred and scaled
             matrix, own = self.encoder[0].astype(np.float64), self.encoder[1].astype(np.float64)
@@ -114,7 +120,7 @@ class OnlineModel:
         self.chosen = np.array([] if network.pairs is None else sizes.paired, np.int64)
         ranks = pairs.center, pairs.factor, pairs.weight
         self.center, self.factor, products = (value.detach().cpu().numpy() for value in ranks)
-        self.products = products[1:] - products[:1] if len(products) == 2 else products
+        self.products = ((1 - mix) * (products[1:] - products[:1] if len(products) == 2 else products)).astype(np.float32)
         self.sizes, self.outputs, self.every_step = sizes, len(weight), network.every_step
         self.inputs = Inputs(scaling.numbers, self.span)
         self.digest = digest(network, scaling, columns)
@@ -123,7 +129,9 @@ class OnlineModel:
         doubles = {"clock": 3, **self.inputs.kept(), "totals": sizes.features, "sums": units}
         singles = {"x": width, "read": 2 * units, "recent": (5, variables), "first": variables}
         kinds = (("f8", doubles), ("f4", singles))
-        self.parts = np.dtype([(name, kind, size) for kind, sizes_of in kinds for name, size in sizes_of.items()])
+        parts = [(name, kind, size) for kind, sizes_of in kinds for name, size in sizes_of.items()]
+        counted = [] if self.shares is None else self.shares.parts()
+        self.parts = np.dtype([*parts, *((name, kind, shape) for name, kind, shape in reversed(counted))])  # wide numbers first
         self.core = None if self.layer.native is None else self._compiled()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -157,11 +165,15 @@ class OnlineModel:
         s, pieces = self.sizes, len(self.knots)
         sizes = [s.variables, s.numbers, s.static, pieces, s.units, self.outputs, len(self.chosen), int(self.every_step)]
         read = self.knots, self.slope, self.pieces, *self.encoder, *self.hidden, self.head, self.bias
-        arrays = [np.ascontiguousarray(array) for array in (*read, self.chosen, self.center, self.factor, self.products)]
-        places = [*(self.parts.fields[name][1] for name in self.parts.names or ()), self.parts.itemsize]  # type: ignore[index]
+        more = self.chosen, self.center, self.factor, self.products, self.on_shares
+        arrays = [np.ascontiguousarray(array) for array in (*read, *more)]
+        names = [*(self.parts.names or ()), *(["clock"] * 2 if self.shares is None else [])]  # these are not read then
+        places = [*(self.parts.fields[name][1] for name in names), self.parts.itemsize]  # type: ignore[index]
         times = [self.gap, self.reach, EXACT_FLOAT64, RATE]
         addresses = [array.ctypes.data for array in arrays]
-        return core.OnlineModel(self.layer.native, self.inputs.core, sizes, places, times, addresses)
+        shares = None if self.shares is None else self.shares.compiled()
+        given = self.layer.native, self.inputs.core, sizes, places, times, addresses, shares, self.recurrent
+        return core.OnlineModel(*given)
 
     def take(self, now: Now, time: float, found: list[tuple[int, float]]) -> list[float] | None:
         """Take an event into a state, and return the outputs of the linear layer.
@@ -175,14 +187,15 @@ class OnlineModel:
             The outputs; None if the time is before the last one or too late, and the state stays as it was.
         """
         memory, layer = now.memory.copy(), now.layer.copy()
-        parts, units, features = memory.view(self.parts)[0], self.sizes.units, self.sizes.features
+        parts, features = memory.view(self.parts)[0], self.sizes.features
         start, last, steps = parts["clock"].tolist()
-        moment, gap = ((time - start) / self.gap, (time - start) / self.gap - layer.time) if steps else (0.0, 0.0)
+        moment = (time - start) / self.gap if steps else 0.0
+        gap = moment - (last - start) / self.gap if steps else 0.0
         if not abs(time) <= EXACT_FLOAT64 or (steps and time < last) or moment > self.reach:
             return None
         steps += 1
         parts["clock"] = start if steps > 1 else time, time, steps
-        x, read, first = parts["x"], parts["read"], parts["first"]
+        x, first = parts["x"], parts["first"]
         measured = np.full(self.variables, np.nan, np.float32)
         for number, scaled in found:
             measured[number] = scaled
@@ -192,6 +205,20 @@ class OnlineModel:
         kept = {name: parts[name][None] for name in self.inputs.kept()}
         self.inputs.step(x[None, : self.inputs.width], kept, np.array([moment]), np.array([gap]), measured[None])
         columns = self._summaries(parts, np.exp(np.float32(-RATE) * (x[features - 1] - before)), steps)
+        outputs = self._read_summaries(columns)
+        if self.shares is not None:
+            self.shares.step(x, parts["ring"], parts["counts"], int(steps) - 1)
+            outputs = outputs + self.on_shares.dot(parts["counts"].ravel().astype(np.float32)).astype(np.float64) / steps
+        if self.recurrent:
+            outputs = outputs + self._read_network(parts, layer, columns, moment, steps)
+        if np.isfinite(outputs.sum()):
+            now.memory, now.layer = memory, layer
+        answers: list[float] = outputs.tolist()
+        return answers
+
+    def _read_network(self, parts: Any, layer: Any, columns: Rows, moment: float, steps: float) -> NDArray[np.float64]:
+        """Take the inputs of a step into the recurrent layer, and return what the other layers make of its states."""
+        x, read, units, features = parts["x"], parts["read"], self.sizes.units, self.sizes.features
         given = np.concatenate([self._cut(columns)[0], x[features : self.inputs.width]]) if self.every_step else x
         encoded = rectified(self.encoder, given)
         at = torch.tensor([moment], dtype=torch.float64)
@@ -200,11 +227,8 @@ class OnlineModel:
         parts["sums"] += read[:units]
         mean = (parts["sums"] / steps).astype(np.float32)
         states = [read[:units], mean, read[units:], *([encoded] if self.every_step else [])]
-        of_states = self.head.dot(rectified(self.hidden, np.concatenate(states))).astype(np.float64)
-        outputs: list[float] = (of_states + self._read_summaries(columns)).tolist()
-        if math.isfinite(sum(outputs)):
-            now.memory, now.layer = memory, layer
-        return outputs
+        found: NDArray[np.float64] = self.head.dot(rectified(self.hidden, np.concatenate(states))).astype(np.float64)
+        return found
 
     def _summaries(self, parts: Any, kept: Any, steps: float) -> NDArray[np.float32]:
         """Take the inputs of a step into the running summaries, and return these; see `phased.estimator.summary`."""
@@ -308,6 +332,12 @@ class OnlineModel:
 def single(values: NDArray[Any]) -> NDArray[np.float32]:
     """A contiguous array in float32."""
     return np.ascontiguousarray(values, np.float32)
+
+
+def outputs_of(linear: nn.Linear) -> tuple[Array, Array]:
+    """The weights and biases of an output layer; of two classes the difference, which decides."""
+    weight, bias = (value.detach().cpu().double().numpy() for value in (linear.weight, linear.bias))
+    return (weight[1:] - weight[:1], bias[1:] - bias[:1]) if len(weight) == 2 else (weight, bias)
 
 
 def weights_of(layer: nn.Sequential) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from phased.estimator.gates import Opening
+from phased.estimator.network import Part
 from phased.learn.store import Epoch
 
 
@@ -28,7 +29,10 @@ class Report:
         interrupted: whether the training was stopped by an interrupt.
         refitted: whether the model was then trained on all sequences, also those held out, for as many epochs as were best.
         opening: "sparse" for gates that begin closed for most of the time, "open" for gates that begin open.
+        part: what gives the answers: "network", the recurrent network; "convolutions", random convolutions that a ridge reads; or
+            "both", the mean of their outputs.
         openings: for each opening that was tried the share of updates, and the scores on the held-out sequences.
+        parts: for each part that was tried the scores on the held-out sequences.
     """
 
     train: int
@@ -45,7 +49,9 @@ class Report:
     interrupted: bool = False
     refitted: bool = False
     opening: Opening = "open"
+    part: Part = "network"
     openings: dict[str, dict[str, float]] = field(default_factory=dict)
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def seconds_per_epoch(self) -> float:
@@ -72,6 +78,10 @@ class Report:
                 f"{f'{opening} gates':16} {found['updates']:.1%} of the updates, {scores_of(found)}"
                 f"{' <- kept' if opening == self.opening else ''}"
                 for opening, found in self.openings.items()
+            ]
+        if len(self.parts) > 1:
+            lines += [
+                f"{part:16} {scores_of(found)}{' <- kept' if part == self.part else ''}" for part, found in self.parts.items()
             ]
         lines += [
             f"held-out         {scores_of(self.scores)}",

@@ -304,7 +304,8 @@ void bind_online(nb::module_& m) {
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
            [](OnlineModel* self, const Stack<float>& layer, const Inputs& inputs, const std::vector<int64_t>& n,
-              const std::vector<int64_t>& places, const std::vector<double>& times, const std::vector<Address>& a) {
+              const std::vector<int64_t>& places, const std::vector<double>& times, const std::vector<Address>& a,
+              const Shares* shares, bool recurrent) {
              const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]};
              const int64_t pieces = sizes.pieces * sizes.columns(), outputs = sizes.outputs, paired = sizes.paired;
              const auto floats = [&](int array, int64_t count) { return Buffer<float>(at<float>(a[array]), count); };
@@ -313,9 +314,11 @@ void bind_online(nb::module_& m) {
                                     floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces), dense(3, sizes.read()),
                                     dense(5, sizes.states()), floats(7, outputs * sizes.units),
                                     Buffer<double>(at<double>(a[8]), outputs), Buffer<int64_t>(at<int64_t>(a[9]), paired),
-                                    floats(10, paired), floats(11, paired), floats(12, outputs * paired * paired)};
+                                    floats(10, paired), floats(11, paired), floats(12, outputs * paired * paired), shares,
+                                    floats(13, shares ? outputs * shares->features() : 0), recurrent};
            },
-           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+           nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>(), nb::keep_alive<1, 8>())
       // One event; `measured` is a list of (variable, scaled value). None where nothing was taken because of the time.
       .def("take", [](const OnlineModel& self, const Memory& memory, StackState<float>& state, double time,
                       const nb::list& measured) -> nb::object {

@@ -41,12 +41,13 @@ bool OnlineModel::take(uint8_t* memory, StackState<float>& state, double time, c
   const auto doubles = [&](int part) { return reinterpret_cast<double*>(memory + places[part]); };
   const auto floats = [&](int part) { return reinterpret_cast<float*>(memory + places[part]); };
   const OnlineSequence sequence{
-      doubles(0), {doubles(1), doubles(2), doubles(3), doubles(4)}, doubles(5), doubles(6), floats(7), floats(8), floats(9), floats(10)};
+      doubles(0), {doubles(1), doubles(2), doubles(3), doubles(4)}, doubles(5), doubles(6), floats(7), floats(8), floats(9), floats(10),
+      reinterpret_cast<int16_t*>(memory + places[12]), reinterpret_cast<int32_t*>(memory + places[11])};
   double* clock = sequence.clock;
   const bool begun = clock[2] > 0;
-  const double now = begun ? (time - clock[0]) / gap : 0, after = begun ? now - state.last : 0;
+  const double now = begun ? (time - clock[0]) / gap : 0, after = begun ? now - (clock[1] - clock[0]) / gap : 0;
   if (!(std::fabs(time) <= latest) || (begun && time < clock[1]) || now > reach) return false;
-  const std::vector<uint8_t> known(memory, memory + places[11]);
+  const std::vector<uint8_t> known(memory, memory + places.back());
   StackState<float> before(state);
 
   if (!begun) clock[0] = time;
@@ -57,14 +58,13 @@ bool OnlineModel::take(uint8_t* memory, StackState<float>& state, double time, c
     if (sequence.inputs.count[each.variable] == 0) sequence.first[each.variable] = each.value;
   inputs.step(sequence.x, sequence.inputs, now, after, measured.data(), static_cast<int64_t>(measured.size()));
   const std::vector<float> columns = summaries(sequence, std::exp(-rate * (sequence.x[since] - last)), steps);
-  const std::vector<float> input = encoded(sequence, columns);
-  layer.run(state, input.data(), nullptr, &now, 1, sequence.read);
-  float* greatest = sequence.read + sizes.units;
-  for (int64_t n = 0; n < sizes.units; n++) {
-    greatest[n] = std::max(greatest[n], sequence.read[n]);
-    sequence.sums[n] += sequence.read[n];
+  std::copy_n(bias.get(), sizes.outputs, out);
+  if (shares) {
+    shares->step(sequence.x, sequence.ring, sequence.counts, steps - 1);
+    shares->read(sequence.counts, steps, read_shares.get(), sizes.outputs, out);
   }
-  outputs(sequence, columns, input, steps, out);
+  read_summaries(columns, out);
+  if (recurrent) read_network(state, sequence, columns, now, steps, out);
   if (!std::isfinite(std::accumulate(out, out + sizes.outputs, 0.0))) {
     std::copy(known.begin(), known.end(), memory);
     state = std::move(before);
@@ -116,24 +116,34 @@ std::vector<float> OnlineModel::ranks(const std::vector<float>& columns) const {
   return found;
 }
 
-void OnlineModel::outputs(const OnlineSequence& sequence, const std::vector<float>& columns, const std::vector<float>& encoded,
-                          int64_t steps, double* out) const {
-  const int64_t count = sizes.columns(), units = sizes.units, paired = sizes.paired;
-  const std::vector<float> own = ranks(columns);
+void OnlineModel::read_network(StackState<float>& state, const OnlineSequence& sequence, const std::vector<float>& columns,
+                               double now, int64_t steps, double* out) const {
+  const int64_t units = sizes.units;
+  const std::vector<float> input = encoded(sequence, columns);
+  float *last = sequence.read, *greatest = last + units;
+  layer.run(state, input.data(), nullptr, &now, 1, last);
   std::vector<float> states(sizes.states()), made(units);
-  std::copy_n(sequence.read, units, states.data());
-  for (int64_t n = 0; n < units; n++) states[units + n] = static_cast<float>(sequence.sums[n] / static_cast<double>(steps));
-  std::copy_n(sequence.read + units, units, states.data() + 2 * units);
-  if (sizes.every_step) std::copy(encoded.begin(), encoded.end(), states.data() + 3 * units);
+  for (int64_t n = 0; n < units; n++) {
+    greatest[n] = std::max(greatest[n], last[n]);
+    sequence.sums[n] += last[n];
+    states[units + n] = static_cast<float>(sequence.sums[n] / static_cast<double>(steps));
+  }
+  std::copy_n(last, units, states.data());
+  std::copy_n(greatest, units, states.data() + 2 * units);
+  if (sizes.every_step) std::copy(input.begin(), input.end(), states.data() + 3 * units);
   hidden(states.data(), sizes.states(), made.data());
+  for (int64_t o = 0; o < sizes.outputs; o++) out[o] += dot(read_states.get() + o * units, made.data(), units);
+}
+
+void OnlineModel::read_summaries(const std::vector<float>& columns, double* out) const {
+  const int64_t count = sizes.columns(), paired = sizes.paired;
+  const std::vector<float> own = ranks(columns);
   for (int64_t o = 0; o < sizes.outputs; o++) {
-    double sum = bias[o] + dot(read_states.get() + o * units, made.data(), units);
     for (int64_t p = 0; p < sizes.pieces; p++) {
       const float* weight = read_pieces.get() + (o * sizes.pieces + p) * count;
-      sum += piece(weight, columns.data(), start.get() + p * count, slope.get() + p * count, count);
+      out[o] += piece(weight, columns.data(), start.get() + p * count, slope.get() + p * count, count);
     }
-    for (int64_t i = 0; i < paired; i++) sum += own[i] * dot(read_pairs.get() + (o * paired + i) * paired, own.data(), paired);
-    out[o] = sum;
+    for (int64_t i = 0; i < paired; i++) out[o] += own[i] * dot(read_pairs.get() + (o * paired + i) * paired, own.data(), paired);
   }
 }
 

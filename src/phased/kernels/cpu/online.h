@@ -6,6 +6,7 @@
 
 #include "inputs.h"
 #include "memory.h"
+#include "shares.h"
 #include "stream.h"
 
 namespace phased {
@@ -27,6 +28,8 @@ struct OnlineSequence {
   InputState inputs;
   double *totals, *sums;
   float *x, *read, *recent, *first;
+  int16_t* ring;
+  int32_t* counts;
 };
 
 // A dense layer of ReLUs: weights (units, read), and their biases.
@@ -53,6 +56,9 @@ struct OnlineModel {
   Buffer<int64_t> chosen;        // summaries whose pairs are multiplied, (paired)
   Buffer<float> center, factor;  // of their ranks, (paired)
   Buffer<float> read_pairs;      // weights (outputs, paired, paired)
+  const Shares* shares;          // null where the network reads none
+  Buffer<float> read_shares;     // weights (outputs, features)
+  bool recurrent;                // whether the recurrent layer is read
 
   // One event. The outputs of the linear layer go to `out`, (outputs). Nothing is taken if they are not finite, or, then with
   // false, if the time is before the last one or too late.
@@ -65,8 +71,11 @@ struct OnlineModel {
   std::vector<float> encoded(const OnlineSequence& sequence, const std::vector<float>& columns) const;
   // The ranks of the summaries whose pairs are multiplied, (paired).
   std::vector<float> ranks(const std::vector<float>& columns) const;
-  void outputs(const OnlineSequence& sequence, const std::vector<float>& columns, const std::vector<float>& encoded, int64_t steps,
-               double* out) const;
+  // Adds what the layers make of the states to the outputs.
+  void read_network(StackState<float>& state, const OnlineSequence& sequence, const std::vector<float>& columns, double now,
+                    int64_t steps, double* out) const;
+  // Adds what the linear layer makes of summaries, and of pairs of them.
+  void read_summaries(const std::vector<float>& columns, double* out) const;
 };
 
 }  // namespace phased

@@ -1,0 +1,39 @@
+"""The random convolutions of a model: shares of steps, and pieces of summaries, read by a ridge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from phased.estimator.batches import Indices, Sequences, in_batches
+from phased.estimator.network import SHARES, Network
+from phased.estimator.ragged import gather, offsets
+from phased.estimator.ridge import Ridge
+from phased.estimator.summary import REAL
+from phased.estimator.targets import Classes, Target
+
+
+@torch.no_grad()
+def convolve(network: Network, data: Sequences, chosen: Indices, target: Target, seed: int) -> Sequences:
+    """Fit the shares and the linear layer of a network to these sequences; returns the data with the shares of all sequences.
+
+    The network has measured the pieces of its summaries on the same sequences.
+    """
+    shares, linear = network.shares, network.linear
+    assert shares is not None
+    assert linear is not None
+    steps = gather(data.offset, chosen)[0]
+    shares.fit(data.x.numpy()[steps], offsets(data.lengths[chosen]), seed)
+    data = data.with_shares(shares)
+    rows: dict[int, Any] = {}
+    for some in in_batches(data, chosen):
+        batch = data.batch(some)
+        found = network.pieces(network.summaries(batch)).numpy()
+        rows |= dict(zip(some.tolist(), zip(batch.streams[SHARES].x[0].numpy(), found, strict=True), strict=True))
+    first, second = (np.stack(part) for part in zip(*(rows[which] for which in chosen.tolist()), strict=True))
+    ridge = Ridge.of(first, data.y.numpy()[chosen], len(target.values) if isinstance(target, Classes) else None, second)
+    linear.weight.copy_(torch.from_numpy(ridge.weight).to(REAL))
+    linear.bias.copy_(torch.from_numpy(ridge.bias).to(REAL))
+    return data
