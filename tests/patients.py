@@ -10,7 +10,7 @@ import numpy as np
 
 from phased.estimator import Events, PhasedClassifier
 
-QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "random_state": 0}
+QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "convolutions": False, "random_state": 0}
 VARIABLES = ("HR", "GCS", "Temp")
 
 

@@ -224,7 +224,7 @@ def test_a_missing_or_damaged_file_is_named(kind, tmp_path, name, change, messag
 
 ALL: list[tuple[dict[str, Any], str]] = [
     ({"format": "another"}, f"{NO_CONFIG}: its 'format' must be 'phased "),
-    ({"version": 4}, f"{NO_CONFIG}: .*'version' must be [13], got 4. Upgrade phased"),
+    ({"version": 4}, f"{NO_CONFIG}: .*'version' must be [14], got 5. Upgrade phased"),
     ({"version": "1"}, f"{NO_CONFIG}: .*'version' must be of type int, got str"),
 ]
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -251,7 +251,7 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "estimator": [
         ({"unit": "min"}, CHANGED),
         ({"variables": ["GCS", "HR", "Temp"]}, CHANGED),
-        ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 3, got 1. Fit the model again"),
+        ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 4, got 1. Fit the model again"),
         ({"kind": "regressor"}, f"{NO_CONFIG}: .*'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, f"{NO_CONFIG}: it must have a 'values', and has none"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, f"{NO_CONFIG}: .*at least 2 classes"),

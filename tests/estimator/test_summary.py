@@ -106,7 +106,9 @@ def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
     level = random.uniform(-1, 1, 200)
     data = [(np.arange(3.0), np.full((3, 1), value)) for value in level]
     # With states dropped in nearly every batch, pieces have to learn it.
-    model = PhasedClassifier(cell="gru", units=2, epochs=15, learning_rate=0.04, dropout=0.99, refit=False, random_state=0)
+    model = PhasedClassifier(
+        cell="gru", convolutions=False, units=2, epochs=15, learning_rate=0.04, dropout=0.99, refit=False, random_state=0
+    )
     model.fit(data, np.abs(level) > 0.5)
     with torch.no_grad():
         model.network_.head.weight[:, : model.network_.sizes.units] = 0
@@ -114,7 +116,10 @@ def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
 
 
 def test_the_penalty_grows_with_pieces_and_falls_with_sequences():
-    few, many = (PhasedClassifier(units=2, epochs=1, random_state=0, refit=False).fit(*patients(n)).network_ for n in (40, 120))
+    few, many = (
+        PhasedClassifier(units=2, epochs=1, random_state=0, refit=False, convolutions=False).fit(*patients(n)).network_
+        for n in (40, 120)
+    )
     assert few.decay / few.pieces.used == pytest.approx(3 * many.decay / many.pieces.used, rel=0.1)
     assert few.pairs.decay == pytest.approx(3 * many.pairs.decay, rel=0.1)
     with torch.no_grad():
@@ -164,7 +169,7 @@ def test_two_variables_that_only_matter_together_are_learned():
     data, alike = [(np.arange(2.0), np.tile(pair, (2, 1))) for pair in level], level.prod(1) > 0
     # States are dropped in nearly every batch, and then not read at all, so products have to learn it.
     gru = {"cell": "gru", "units": 1, "epochs": 6, "learning_rate": 0.1, "dropout": 0.99, "batch_size": 32}
-    model = PhasedClassifier(**gru, refit=False, random_state=0)
+    model = PhasedClassifier(**gru, convolutions=False, refit=False, random_state=0)
     network = model.fit(data[:300], alike[:300]).network_
     with torch.no_grad():
         network.head.weight[:, : network.sizes.units] = 0
@@ -177,7 +182,7 @@ def test_two_variables_that_only_matter_together_are_learned():
 @pytest.mark.parametrize("cls", [PhasedClassifier, PhasedRegressor])
 def test_online_answers_have_products(cls):
     events, y = patients(40)
-    model = cls(units=2, epochs=1, random_state=0).fit(events, y)
+    model = cls(units=2, epochs=1, convolutions=False, random_state=0).fit(events, y)
     with torch.no_grad():
         model.network_.pairs.weight.normal_(0, 30, generator=torch.Generator().manual_seed(0))
     expected = model.predict_proba(events)[:, 1] if cls is PhasedClassifier else model.predict(events)
@@ -191,6 +196,6 @@ def test_with_very_many_variables_or_a_target_per_step_there_are_no_pairs_and_on
     assert [len(model.network_.pieces.start) for model in (regressor, classifier)] == [1, 8]
     assert regressor.network_.pairs is None
     monkeypatch.setattr("phased.estimator.network.MOST_PAIRED", 3)
-    model = PhasedClassifier(units=2, epochs=1, random_state=0).fit(*patients(30))
+    model = PhasedClassifier(units=2, epochs=1, convolutions=False, random_state=0).fit(*patients(30))
     assert model.network_.pairs is None
     assert follow(model, patients(30)[0], 0)[-1] == pytest.approx(float(model.predict_proba(patients(30)[0])[0, 1]), abs=1e-5)

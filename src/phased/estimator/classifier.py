@@ -15,24 +15,29 @@ from phased.estimator.targets import Classes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PhasedClassifier(ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
-    """A Phased LSTM that classifies sequences of measurements at uneven times, with scikit-learn's conventions.
+    """A network with time gates that classifies sequences of measurements at uneven times, with scikit-learn's conventions.
 
-    `fit` scales the measurements, makes inputs from last-known values, masks and ages, takes periods from the data's own gaps and
-    spans, and stops early on held-out sequences. The same seed gives the same numbers on the same machine. `predict_proba`,
+    `fit` scales the measurements, makes inputs from last-known values, masks, ages and the history of each sequence, takes periods
+    from the data's own gaps and spans, chooses between sparse and open gates and random convolutions on held-out sequences, and
+    stops early on these. The same seed gives the same numbers on the same machine. `predict_proba`,
     `online` and `save` come after it.
 
     Args:
-        units: Units of the layer.
-        updates: The largest share of updates of units on the training sequences, in (0, 1]; None for no limit.
+        units: Units of each layer.
+        updates: The largest share of updates of units on the training sequences, in (0, 1]. None for no limit: then gates that
+            begin open are tried beside sparse ones, and kept if they are better on the held-out sequences by more than a standard
+            error.
         class_weight: None, "balanced", or a dict of classes to weights.
         cell: "phased_lstm" or "phased_gru"; "lstm" or "gru" for a comparison with a layer of torch.
+        convolutions: With one target per sequence, also try random convolutions that a ridge reads. Alone, or together with the
+            recurrent network, they give the answers if they are better on the held-out sequences by more than a standard error.
         learning_rate: Learning rate of AdamW.
         weight_decay: Decay of weight matrices; gates and biases have none.
-        dropout: Dropout of the states before the last layer.
+        dropout: Dropout of the dense layers and of the states.
         batch_size: Sequences per batch. None for 64, or fewer, at least 8, if an epoch would have fewer than 40 batches.
-        epochs: The most epochs.
-        patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of epochs before
-            this one are kept only if training ends there: a network that has hardly been trained may do well by chance.
+        epochs: The most epochs. Gates that begin open are charged for openness in the last three fifths of them.
+        patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of the first four epochs
+            are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
         refit: Whether to train another network on all sequences, also those held out, for as many epochs as were best. It is kept
             if it is not worse on these.

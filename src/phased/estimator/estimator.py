@@ -77,6 +77,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
     units: int = 64
     updates: float | None = None
     cell: str = "phased_gru"
+    convolutions: bool | np.bool_ = True
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
     dropout: float = 0.2
@@ -164,7 +165,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
         tried = self._openings(data, train, test, batch, seed, folder)
         first, interrupted = choosing.chosen(tried), any(each.trained.course.interrupted for each in tried)
-        parts = [first] if interrupted else choosing.parts(first, train, test, target, seed)
+        alone = interrupted or not self.convolutions
+        parts = [first] if alone else choosing.parts(first, train, test, target, seed)
         first = best = choosing.chosen(parts)
         everyone, again = np.concatenate([train, test]), bool(self.refit) and validation is None and not interrupted
         if again and first.trained.course.best and first.part != "convolutions":
@@ -448,6 +450,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             if not self.cell.startswith("phased"):
                 raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
         check.flag("refit", self.refit)
+        check.flag("convolutions", self.convolutions)
         check_device(self.device)
         try:
             check_random_state(self.random_state)

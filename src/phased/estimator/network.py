@@ -116,7 +116,8 @@ class Network(Model):
         self.mix = MIX[part]
         if self.mix and self.shares is None:
             self.shares = Shares(self.numbers)
-            self.linear = nn.Linear(self.shares.features + self.pieces.start.numel(), self.outputs, dtype=REAL)
+            with torch.random.fork_rng(devices=[]):  # the weights are not drawn: a ridge gives them
+                self.linear = nn.Linear(self.shares.features + self.pieces.start.numel(), self.outputs, dtype=REAL)
         elif not self.mix:
             self.shares = self.linear = None
 

@@ -13,13 +13,13 @@ from phased.estimator.targets import Number
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PhasedRegressor(RegressorMixin, PhasedEstimator):  # type: ignore[misc]
-    """A Phased LSTM that predicts a number from measurements at uneven times, with scikit-learn's conventions.
+    """A network with time gates that predicts a number from measurements at uneven times, with scikit-learn's conventions.
 
     It minimises the squared error of one number for each sequence, or one for each step. Parameters and methods are those of
     `PhasedClassifier`, without `class_weight` and `predict_proba`. The default of `dropout` is 0.1.
 
     Args:
-        dropout: Dropout of the states before the last layer.
+        dropout: Dropout of the dense layers and of the states.
 
     Attributes:
         report_: What was chosen, learned and measured; see `phased.estimator.report.Report`.
