@@ -14,10 +14,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from typer.core import TyperGroup
 
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, print_line, writable
-from phased.cli.options import Device, command, path, with_signature
+from phased.cli.options import Device, command, listing, path, with_signature
 from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Experiment, Study, write
 from phased_lab.runs.progress import Show, shown
@@ -36,24 +35,22 @@ Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs 
 Animate = Annotated[bool, typer.Option("--animate", help="Write a moving picture (SVG) instead.")]
 
 
-class Experiments(TyperGroup):
-    """A command for each study and each drawing."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
-        return [*discovery.commands()]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; an error with all names if there is none."""
-        known = discovery.commands()
-        if cmd_name not in known:
-            names = ", ".join(map(repr, known))
-            raise typer.BadParameter(f"there is no experiment '{cmd_name}'. Choose one of {names}.", param_hint="NAME")
-        found = known[cmd_name]
-        return of_study(found) if isinstance(found, Study) else of_drawing(found)
+def command_of(name: str) -> Any:
+    """Make the command of a study or a drawing."""
+    known = discovery.commands()
+    if name not in known:
+        names = ", ".join(map(repr, known))
+        raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {names}.", param_hint="NAME")
+    found = known[name]
+    return of_study(found) if isinstance(found, Study) else of_drawing(found)
 
 
-app = typer.Typer(cls=Experiments, add_completion=False, pretty_exceptions_show_locals=False)
+def sentence(about: str) -> str:
+    """A line of the list as a sentence of the help."""
+    return f"{about[0].upper()}{about[1:]}."
+
+
+app = listing({name: sentence(found.about) for name, found in discovery.commands().items()}, command_of)
 
 
 @app.callback(invoke_without_command=True, subcommand_metavar="NAME [OPTIONS]")
@@ -112,7 +109,7 @@ def of_study(study: Study) -> Any:
         words = {"metavar": "|".join(option.values) or "VALUE", "help": option.about}
         kind = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", **words)]
         common.append(more.replace(name=name, kind=Parameter.KEYWORD_ONLY, default=None, annotation=kind))
-    return command(name=study.name, help=f"{study.about[0].upper()}{study.about[1:]}.")(with_signature(train, common))
+    return command(name=study.name, help=sentence(study.about))(with_signature(train, common))
 
 
 def of_drawing(experiment: Experiment) -> Any:
@@ -133,8 +130,7 @@ def of_drawing(experiment: Experiment) -> Any:
             print_line(console, f"  {file}")
 
     options = [*signature(drawing, eval_str=True).parameters.values()][: 1 + (experiment.animate is not None)]
-    about = f"{experiment.about[0].upper()}{experiment.about[1:]}."
-    return command(name=experiment.name, help=about)(with_signature(drawing, options))
+    return command(name=experiment.name, help=sentence(experiment.about))(with_signature(drawing, options))
 
 
 @contextmanager

@@ -197,16 +197,14 @@ def compare(run: Run, record: Record, path: Path) -> None:
 
     Settings that the record does not have are taken to have their defaults; those that only the record has are ignored.
     """
-    there = flat(run.default_settings) | flat(record.settings)
-    differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
-    places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
-    differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
-    for name, (other, here) in differences.items():
-        differs = f"{name} is {other!r} there, {here!r} here"
-        raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
-
-
-CURE = "Choose another folder, or move it away to run it again."
+    there = flat(run.default_settings) | flat(record.settings) | {"study": record.study, "variant": record.variant}
+    here = flat(run.settings) | {"study": run.study or run.experiment, "variant": run.variant}
+    for name, value in here.items():
+        if there.get(name) != value:
+            raise ValueError(
+                f"'{path}' has the result of '{run.name}' with other settings: {name} is {there.get(name)!r} there, {value!r} "
+                "here. Choose another folder, or move it away to run it again."
+            )
 
 
 def trained(run: Run, out: Path) -> Model:

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.estimator import Events
+from phased.estimator.settings import Settings
+from phased.fields import decode, encode
 from tables import NAMES, arrays, assert_same, long, measurements, wide
 
 ROWS = [(7, 0.0, "HR", 73.0), (7, 0.0, "GCS", 15.0), (7, 0.5, "HR", 77.5), (3, 0.25, "Temp", 36.6), (3, 1.0, "HR", 80.0)]
@@ -187,6 +189,7 @@ MEDS = {
     "numeric_value": [1.0, None, 80.0, 90.0, 2.0],
     "text_value": ["x"] * 5,
 }
+LOOKS_LONG = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
 SPARSE = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "Age": [50, None, None, 60], "HR": [None, 80, 81, None]}
 
 
@@ -231,14 +234,20 @@ def frame(variable, value, id, time):
             {"variables": ("HR",), "statics": ("EYES", "SEX"), "unit": "h", "time": [0, 1.5], "static": [[2, 1]]},
         ),
         (MEDS, {"static": ["SEX", "EYES"]}, {"static": [[1, 2]]}),
+        # A layout that was asked for and columns that were selected.
+        (WIDE, {"variable": ["HR", "Age"], "static": ["Age"]}, {"variables": ("HR",), "statics": ("Age",)}),
+        (LOOKS_LONG, {"layout": "wide"}, {"variables": ("variable", "value")}),
+        (LOOKS_LONG, {"variable": ["variable", "value"]}, {"variables": ("variable", "value")}),
+        ({"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}, {"variable": "what"}, {"variables": ("a",)}),
     ],
 )
-def test_a_small_table_is_read_as_expected(table, options, expected):
+def test_a_small_table_is_read_as_expected_and_again_as_its_settings_say(table, options, expected):
     events = Events.read(table, **options)
     for name, value in expected.items():
         np.testing.assert_equal(getattr(events, name), value)
-    again = Events.read(table, like=events)
+    again = Events.read(table, like=decode(Settings, encode(events.settings)))
     assert_same(again, events)
+    assert again.settings == events.settings
 
 
 def test_other_marks_of_a_second_table_replace_those_of_the_first():

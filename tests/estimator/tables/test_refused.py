@@ -13,7 +13,6 @@ import pytest
 from phased.estimator import Events
 from phased.estimator.settings import Settings
 from phased.fields import Malformed, decode, encode
-from tables import assert_same
 
 LONG = {"id": [1, 1, 2], "time": [0, 0.5, 0], "variable": ["a", "a", "b"], "value": [1.0, 2.0, 3.0]}
 WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
@@ -163,26 +162,6 @@ def test_settings_survive_json_and_those_of_an_older_model_are_read():
     for change in ({"merge": "median"}, {"clock": "sun"}, {"layout": "tall"}, {"selected": "x"}):
         with pytest.raises(Malformed, match=rf"its '{next(iter(change))}' must be "):
             read(fields | change)
-
-
-LOOKS_LONG = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
-
-
-@pytest.mark.parametrize(
-    "table, options, variables",
-    [
-        ({**WIDE, "T": [36.0, 37.0, 38.0], "n": ["x", "y", "z"]}, {"variable": ["a", "T"], "static": ["T"]}, ("a",)),
-        (LOOKS_LONG, {"layout": "wide"}, ("variable", "value")),
-        (LOOKS_LONG, {"variable": ["variable", "value"]}, ("variable", "value")),
-        ({"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}, {"variable": "what"}, ("a",)),
-    ],
-)
-def test_a_table_is_read_again_in_its_layout_and_with_the_columns_that_were_selected(table, options, variables):
-    first = Events.read(table, merge="first", **options)
-    assert first.variables == variables
-    again = Events.read(table, like=decode(Settings, encode(first.settings)))
-    assert_same(again, first)
-    assert again.settings == first.settings
 
 
 def test_columns_that_were_not_selected_are_left_out_again():

@@ -128,14 +128,9 @@ def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
         sweep([tiny_run()], tmp_path, cluster="tcp://127.0.0.1:1")
 
 
-@pytest.fixture
-def nothing_starts(monkeypatch):
-    monkeypatch.setattr(module, "connected", lambda *_: pytest.fail("something started"))
-
-
-@pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize("gathered", [False, True])
-def test_nothing_starts_beside_results_of_other_settings(tmp_path, gathered):
+def test_nothing_starts_beside_results_of_other_settings(tmp_path, gathered, monkeypatch):
+    monkeypatch.setattr(module, "connected", lambda *_: pytest.fail("something started"))
     execute(tiny_run(epochs=1), tmp_path)
     if gathered:
         gather(tmp_path)

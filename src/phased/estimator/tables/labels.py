@@ -12,7 +12,7 @@ from phased.estimator.settings import listed
 from phased.estimator.tables.cells import empty, filled, id_series, numbers_of
 from phased.estimator.tables.columns import check_different, check_present, find
 from phased.estimator.tables.formats import Kinds, Source, Table, open_source
-from phased.estimator.tables.rows import starts
+from phased.estimator.tables.read import starts
 from phased.estimator.tables.times import read_clock
 from phased.estimator.units import in_unit
 

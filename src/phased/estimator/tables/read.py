@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -17,16 +18,6 @@ from phased.estimator.settings import Merge, Settings
 from phased.estimator.tables.cells import empty, read_values, with_levels
 from phased.estimator.tables.columns import MEDS, Opened, open_table
 from phased.estimator.tables.formats import open_source
-from phased.estimator.tables.rows import (
-    Measurements,
-    Steps,
-    at_first_time,
-    constant,
-    merged,
-    one_per_sequence,
-    ordered,
-    starts,
-)
 
 
 def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
@@ -63,6 +54,39 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Eve
     return events, opened.column("time").gather(pl.Series(steps.row).replace(-1, None))
 
 
+@dataclass(frozen=True)
+class Measurements:
+    """Rows with one value each: numbers of their sequence and variable, time, value, and row in the table."""
+
+    sequence: NDArray[np.int64]
+    time: NDArray[np.float64]
+    variable: NDArray[np.int64]
+    value: NDArray[np.float64]
+    row: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __getitem__(self, index: NDArray[Any] | slice) -> Measurements:
+        return Measurements(self.sequence[index], self.time[index], self.variable[index], self.value[index], self.row[index])
+
+    def split(self, apart: NDArray[np.bool_]) -> tuple[Measurements, Measurements]:
+        """The rows of some variables, and the others. `apart` has a bool per variable."""
+        if not apart.any():
+            return self[:0], self
+        chosen = apart[self.variable]
+        return self[chosen], self[~chosen]
+
+
+class Steps(NamedTuple):
+    """Steps in order: number of the sequence, time, row in the table or -1, and number of measurements."""
+
+    sequence: NDArray[np.int64]
+    time: NDArray[np.float64]
+    row: NDArray[np.int64]
+    measured: NDArray[np.int64]
+
+
 class Cells(NamedTuple):
     """The values of a table.
 
@@ -96,18 +120,19 @@ def read_long(opened: Opened) -> Cells:
     names, code = _rows_of_variables(opened)
     value, texts, sentinels = _long_values(opened, names, code)
     kept = ~np.isnan(value)
-    static = is_in(names, opened.how.statics or ()) | _timeless(opened, kept, code, names)
+    static = np.isin(names, opened.how.statics or ()) | _timeless(opened, kept, code, names)
     time, origin = opened.clock(kept)
     rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
     fixed, rows = (rows if kept.all() else rows[np.flatnonzero(kept)]).split(static)
     rows, count = ordered(rows), len(rows)
     if opened.how.merge is not None:
-        rows = merged(rows, starts(rows.sequence, rows.time, rows.variable), opened.how.merge, is_in(names, texts))
+        rows = merged(rows, starts(rows.sequence, rows.time, rows.variable), opened.how.merge, np.isin(names, [*texts]))
     counts = {"sentinels": sentinels, "merged": count - len(rows)}
     if opened.how.statics is None:
         found = at_first_time(rows, len(names))
         more, rows = rows.split(found)
-        fixed, static = fixed.joined(more), static | found
+        fixed = Measurements(*map(np.concatenate, zip(vars(fixed).values(), vars(more).values(), strict=True)))
+        static = static | found
     rows, turn = _in_turns(rows)
     begin = np.flatnonzero(starts(rows.sequence, rows.time, turn))
     steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], np.diff(begin, append=len(rows)))
@@ -117,17 +142,11 @@ def read_long(opened: Opened) -> Cells:
 
 def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
     """Return the names of the variables, and the variable of each row, -1 for rows that are left out."""
-    column, value = opened.column("variable").cast(pl.String), opened.column("value")
-    distinct = column.unique().drop_nulls()
-    if (distinct.str.strip_chars() != distinct).any() or "" in distinct:
-        column = column.str.strip_chars()
-        column = column.set((column == "").fill_null(False), None)
-        distinct = column.unique().drop_nulls()
-    if column.null_count():
-        bad = (column.is_null() & value.is_not_null()).arg_true()
-        if len(bad):
-            raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad[0])} does not.")
-    present = distinct.sort().to_list()
+    column, value = opened.column("variable").cast(pl.String).str.strip_chars(), opened.column("value")
+    column = column.set((column == "").fill_null(False), None)
+    for bad in (column.is_null() & value.is_not_null()).arg_true()[:1]:
+        raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad)} does not.")
+    present = column.unique().drop_nulls().sort().to_list()
     opened.check_names(present)
     # A variable without any value, such as a code of MEDS for an event, is left out.
     lacking = empty(value)
@@ -136,7 +155,7 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
     names = opened.names([name for name in present if name in measured], lambda name: int((column == name).arg_max() or 0))
     left_out = sorted({*present} - {*names})
     number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-    return names, number if not left_out else np.where(number < len(names), number, -1)
+    return names, np.where(number < len(names), number, -1)
 
 
 def _long_values(
@@ -175,7 +194,7 @@ def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], 
         if opened.how.columns == MEDS and opened.how.statics is None:
             number = np.bincount(code[kept], minlength=len(names))
             never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
-        bad = np.flatnonzero(lacking & ~(never | is_in(names, opened.how.statics or ()))[code])
+        bad = np.flatnonzero(lacking & ~(never | np.isin(names, opened.how.statics or ()))[code])
         if len(bad):
             raise opened.no_time(int(bad[0]))
     return never
@@ -200,7 +219,7 @@ def read_wide(opened: Opened) -> Cells:
     The cells stay a matrix: for dense tables, a row per cell takes six to eight times as long.
     """
     names, matrix, texts, sentinels = _matrix(opened)
-    static, text, known = is_in(names, opened.how.statics or ()), is_in(names, texts), opened.times.known
+    static, text, known = np.isin(names, opened.how.statics or ()), np.isin(names, [*texts]), opened.times.known
     bad = np.argwhere(~np.isnan(matrix[~known]) & ~static)
     if len(bad):
         raise opened.no_time(int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
@@ -271,18 +290,12 @@ def _collapse(
     return cells, steps[begin], len(rows) - len(one)
 
 
-def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
-    """Whether each name is among some."""
-    among = {*some}
-    return np.array([name in among for name in names], np.bool_)
-
-
 def _static(opened: Opened, cells: Cells, statics: Sequence[str]) -> NDArray[np.float64]:
     """The values that are known once per sequence, (sequences, statics), NaN where unknown."""
     names = cells.names
     place = {name: number for number, name in enumerate(statics)}
     places = np.array([place.get(name, 0) for name in names], np.int64)
-    text = is_in(names, cells.texts)
+    text = np.isin(names, [*cells.texts])
     matrix, wrong = one_per_sequence(cells.fixed, places, (len(opened.ids), len(statics)), opened.how.merge, text)
     if len(wrong):
         name, where = names[wrong.variable[0]], int(wrong.row.min())
@@ -308,3 +321,123 @@ def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
     steps = [np.concatenate(pair) for pair in zip(cells.steps, bare, strict=True)]
     order = np.argsort(steps[0], kind="stable")
     return Steps(*(each[order] for each in steps))
+
+
+def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a row is the first of a run of rows with equal keys."""
+    first = np.ones(len(keys[0]), np.bool_)
+    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return first
+
+
+def ordered(rows: Measurements) -> Measurements:
+    """Rows sorted by sequence, time and variable. Rows that are equal in all three keep their order."""
+    keys = rows.sequence, pl.Series(rows.time).rank("dense").to_numpy().astype(np.int64), rows.variable
+    sizes = [int(key.max(initial=0)) + 1 for key in keys]
+    if math.prod(sizes) >= 2**63:
+        return rows[np.lexsort(keys[::-1])]
+    key = pl.DataFrame({"key": np.ravel_multi_index(keys, sizes)})  # one integer is sorted several times faster than three keys
+    return rows[key.select(pl.arg_sort_by("key", maintain_order=True)).to_series().to_numpy()]
+
+
+def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
+    """Return one row for each run of rows.
+
+    Args:
+        rows: sorted, so that the rows of a run follow each other in the order of their times, and of the table.
+        first: whether a row begins a run.
+        how: the value of a run of several.
+        text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
+
+    Returns:
+        The first row of each run, with the value of the run.
+    """
+    if first.all():
+        return rows
+    begin = np.flatnonzero(first)
+    length = np.diff(begin, append=len(rows))
+    run = np.repeat(np.arange(len(begin)), length)
+    several = length[run] > 1  # the others stay as they are
+    part, run = rows[several], run[several]
+    cut = np.flatnonzero(starts(run))
+    end = np.append(cut[1:], len(run)) - 1
+    by_value = part.value[np.lexsort((part.value, run))]  # the order of rows does not change the last bit of a sum
+    total = np.add.reduceat(by_value, cut)
+    chosen = {
+        "first": part.value[cut],
+        "last": part.value[end],
+        "min": by_value[cut],
+        "max": by_value[end],
+        "sum": total,
+        "mean": total / (end - cut + 1),
+    }
+    made = rows[begin]
+    made.value[length > 1] = np.where(text[part.variable[cut]], chosen["first" if how == "first" else "last"], chosen[how])
+    return made
+
+
+def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
+    """Return a bool per variable of a long table: measured only at the first time of every sequence.
+
+    A value that is measured once, but later, is not: at the first event it is not known yet. Nor is one with several values at
+    that time. At least one sequence with the variable must have two times. Otherwise the variable may change.
+
+    Args:
+        rows: sorted by sequence, time, variable.
+        variables: their number.
+    """
+    begin = np.flatnonzero(starts(rows.sequence))
+    length = np.diff(begin, append=len(rows))
+    at_first = rows.time == np.repeat(rows.time[begin], length)
+    goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
+    number = np.bincount(rows.variable, minlength=variables)
+    shown = np.bincount(rows.variable[goes_on], minlength=variables) > 0
+    differs = ~starts(rows.sequence, rows.time, rows.variable) & starts(rows.value)
+    shown &= np.bincount(rows.variable[differs], minlength=variables) == 0
+    return np.asarray(shown & (np.bincount(rows.variable[at_first], minlength=variables) == number))
+
+
+def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool_]:
+    """Return a bool per column of a wide table: constant in every sequence, and filled in all of its rows or only in the first.
+
+    Args:
+        cells: (rows, columns), NaN where a cell is empty.
+        steps: the sequence and time of each row, sorted.
+    """
+    if not len(cells):
+        return np.zeros(cells.shape[1], np.bool_)
+    begin = np.flatnonzero(starts(steps.sequence))
+    length = np.diff(begin, append=len(cells))[:, None]
+    goes_on = (steps.time[begin + length[:, 0] - 1] > steps.time[begin])[:, None]
+    filled = ~np.isnan(cells)
+    count = np.add.reduceat(filled, begin, dtype=np.int64)
+    same = np.fmin.reduceat(cells, begin) == np.fmax.reduceat(cells, begin)
+    fits = (count == length) | ((count == 1) & filled[begin])
+    return np.asarray(((count == 0) | (same & fits)).all(0) & ((count > 0) & goes_on).any(0))
+
+
+def one_per_sequence(
+    rows: Measurements, places: NDArray[np.int64], shape: tuple[int, int], how: Merge | None, text: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], Measurements]:
+    """Return static values, NaN where unknown, and the first rows that contradict each other, empty with `how`.
+
+    Args:
+        rows: of static variables, in any order.
+        places: the column of each variable.
+        shape: (sequences, columns).
+        how: one value from several.
+        text: for each variable whether it is text.
+    """
+    cell = rows.sequence * shape[1] + places[rows.variable]
+    low, high = np.full(shape, np.inf).ravel(), np.full(shape, -np.inf).ravel()
+    np.minimum.at(low, cell, rows.value)
+    np.maximum.at(high, cell, rows.value)
+    values = np.where(low > high, np.nan, low)
+    several = low < high  # the same value again is no contradiction
+    rows = rows[several[cell]]
+    rows = rows[np.lexsort((rows.row, rows.time, rows.variable, rows.sequence))]
+    if how is not None and len(rows):
+        rows = merged(rows, starts(rows.sequence, rows.variable), how, text)
+        values[rows.sequence * shape[1] + places[rows.variable]] = rows.value
+        rows = rows[:0]
+    return values.reshape(shape), rows[(rows.sequence == rows.sequence[:1]) & (rows.variable == rows.variable[:1])]

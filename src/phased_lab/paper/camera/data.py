@@ -24,8 +24,8 @@ class Pairs(NamedTuple):
     images: Tensor
 
 
-def load(most: int, splits: tuple[str, ...] = SPLITS) -> Pairs:
-    """At most this many real recordings with their images, evenly spread over those there are.
+def load(most: int, splits: tuple[str, ...] = SPLITS, seed: int | None = None) -> Pairs:
+    """At most this many real recordings with their images: evenly spread over those there are or, with a seed, at random.
 
     Raises:
         FileNotFoundError: there are no recordings or no images.
@@ -39,7 +39,10 @@ def load(most: int, splits: tuple[str, ...] = SPLITS) -> Pairs:
     recordings = Recordings.concatenate([part.recordings for part in parts])
     images = torch.cat([part.images for part in parts])
     count = min(most, len(images))
-    chosen = torch.linspace(0, len(images) - 1, count).round().long()
+    if seed is None:
+        chosen = torch.linspace(0, len(images) - 1, count).round().long()
+    else:
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:count]
     return Pairs(recordings.subset(chosen), images[chosen])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from phased import check
 from phased.learn.batch import SPLITS
 from phased.learn.loop import Training
 from phased_lab.paper.nmnist import data
@@ -75,7 +74,6 @@ def choose(run: Run, options: Mapping[str, str]) -> Run:
     folder = options.get("data", "")
     usual = "both" if run.study == "nmnist-real" else "real" if folder else "simulated"
     recordings = options.get("recordings", usual)
-    check.choice("recordings", recordings, TRAINED)
     damaged = {"skip_bad": "yes"} if options.get("skip_bad") == "yes" else {}
     return run.vary(
         condition=recordings,

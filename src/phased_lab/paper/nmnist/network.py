@@ -64,6 +64,7 @@ class DigitNetwork(Network):
             return FrameNetwork(task.classes)
         encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
         layer = self._layer(encoder.features)
+        raise_forget_bias(layer, self.forget)
         network = Readout(
             layer,
             task.classes,
@@ -77,10 +78,8 @@ class DigitNetwork(Network):
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model != "phased":
-            baseline = Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None)
-            raise_forget_bias(baseline.lstm, self.forget)
-            return baseline
-        layer = PhasedLSTM(
+            return Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None)
+        return PhasedLSTM(
             features,
             self.units,
             self.layers,
@@ -90,8 +89,6 @@ class DigitNetwork(Network):
             ratio_on=self.ratio_on,
             leak=self.leak,
         )
-        raise_forget_bias(layer, self.forget)
-        return layer
 
 
 def spread_evenly(units: int, period: float) -> Tensor:
@@ -103,10 +100,10 @@ def spread_evenly(units: int, period: float) -> Tensor:
     return period * (torch.arange(units) + torch.rand(units, dtype=torch.float64)) / units
 
 
-def raise_forget_bias(lstm: nn.Module, forget: float) -> None:
-    """Add to the biases of the forget gates of an `nn.LSTM` or a `PhasedLSTM`, so that it forgets less at first."""
-    for name, bias in lstm.named_parameters():
-        if name.startswith("bias_hh"):  # gates i, f, g, o
+def raise_forget_bias(layer: nn.Module, forget: float) -> None:
+    """Add to the biases of the forget gates of a layer, so that it forgets less at first."""
+    for name, bias in layer.named_parameters():
+        if "bias_hh" in name:  # gates i, f, g, o
             with torch.no_grad():
                 bias.chunk(4)[1].add_(forget)
 

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from digits import IMAGES, column, few_recordings
+from digits import column, few_recordings
 from phased.learn.batch import Samples
-from phased_lab.paper.nmnist.task import Changes, Digits, gather
+from phased_lab.paper.nmnist.task import Changes, gather
 
-CPU = torch.device("cpu")
-TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
-TINY = Digits(images=(TRAIN, TEST))
 WHOLE = Changes(1.0)
 
 
