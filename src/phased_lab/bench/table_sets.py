@@ -24,6 +24,8 @@ TABLES = (
 READ = ("id", "time", "unit")
 """Options of a command that are arguments of `Events.read`."""
 
+ERRORS = ("mean absolute error", "log loss")
+"""Scores that are better if they are lower."""
 Array = NDArray[Any]
 
 

@@ -156,10 +156,9 @@ def rows(cases: Cases) -> Iterator[tuple[str, ...]]:
         score = SETS[name].score
         updates = [fit["updates"] for fit in fits if fit["updates"] is not None]
         yield (
-            name,
+            f"{name}: {score}",
             fits[0]["model"],
-            f"{score} {Mean.of(fits, score)}",
-            *(str(Mean.of(fits, other) or "") for other in ("balanced accuracy", "log loss")),
+            *(str(Mean.of(fits, each) or "") for each in (score, "balanced accuracy", "log loss")),
             f"{mean(fit['cpu'] for fit in fits):.1f}",
             f"{100 * mean(updates):.0f} %" if updates else "",
             f"{mean(fit['memory'] for fit in fits) / 1e6:,.0f} MB",
@@ -168,7 +167,7 @@ def rows(cases: Cases) -> Iterator[tuple[str, ...]]:
 
 
 @benchmark(
-    Sheet(rows, texts("set", "model", "score", "balanced accuracy", "log loss", "CPU s", "updates", "memory", "fits")),
+    Sheet(rows, texts("set: score", "model", "score", "balanced accuracy", "log loss", "CPU s", "updates", "memory", "fits")),
     quick={"seeds": 1, "only": [0], "epochs": 2},
     threads=1,
     choices=("sets", "models", "only", "peers", "seeds"),
