@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import time
@@ -102,20 +101,23 @@ def peak() -> int:
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
         return 1024 * int(lines["VmHWM"].split()[0])
+    import resource  # Windows has none
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def estimator(
-    train: tuple[Any, NDArray[np.float64]], test: Any, kind: str, classes: int, **settings: Any
+    train: tuple[Any, NDArray[np.float64]], test: Any, classes: int, seed: int, **settings: Any
 ) -> tuple[NDArray[np.float64], float]:
-    """Train an estimator on the CPU, with its defaults except for `settings`, and predict."""
+    """Train an estimator on the CPU, with its defaults except for `settings`, and predict. Without classes it is a regressor."""
     import torch
 
-    from phased import estimator as library
+    from phased.estimator import PhasedClassifier, PhasedRegressor
 
     torch.set_num_threads(1)
-    model = getattr(library, kind)(device="cpu", **settings).fit(*train)
-    if not classes:
+    kind = PhasedClassifier if classes else PhasedRegressor
+    model = kind(device="cpu", random_state=seed, **settings).fit(*train)
+    if not isinstance(model, PhasedClassifier):
         return model.predict(test), model.report_.updates
     found = model.predict_proba(test)
     answer = np.zeros((len(found), classes))  # a class without a training sequence has the probability 0

@@ -48,14 +48,13 @@ def interpreter(folder: Path = FOLDER) -> str:
     return str(python)
 
 
-def boosting(
-    train: tuple[Sequences, Numbers], test: Sequences, classes: int, every_step: bool, seed: int
-) -> tuple[Numbers, None]:
+def boosting(train: tuple[Sequences, Numbers], test: Sequences, classes: int, seed: int) -> tuple[Numbers, None]:
     """Train LightGBM on summaries, for as many rounds as are best on a tenth of the training sequences, and then on all."""
     import lightgbm
 
-    features: Callable[[Sequences], NDArray[Any]] = of_steps if every_step else of_sequences
     data, y = train
+    every_step = len(y) != len(data.static)
+    features: Callable[[Sequences], NDArray[Any]] = of_steps if every_step else of_sequences
     x, known = features(data), ~np.isnan(y)
     count = len(data.static)
     drawn = np.random.default_rng(seed).permutation(count)[: max(1, round(HELD_OUT * count))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,51 +12,50 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from phased import check
 from phased.cli.options import path
 from phased.estimator import Events, PhasedClassifier
+from phased_lab.bench import table_fit, table_peers
 from phased_lab.bench.cases import Case, Cases, Sheet, benchmark, texts
 from phased_lab.bench.estimators import Seeds
 from phased_lab.bench.physionet import Folds
 from phased_lab.bench.table_fit import Fit, in_process
-from phased_lab.bench.table_peers import interpreter
 from phased_lab.bench.table_sets import SETS, Problem, read, scores
 from phased_lab.bench.table_summaries import Sequences
 
-DEFAULT = "default"
-"""The estimator with all defaults."""
-OWN: dict[str, dict[str, Any]] = {
-    DEFAULT: {},
-    **{cell: {"cell": cell} for cell in ("phased_lstm", "gru", "lstm") if cell != PhasedClassifier.cell},
-}
-"""Settings of the estimator by model."""
 
-
-class Peer(NamedTuple):
-    """Another model.
+class Model(NamedTuple):
+    """A model of the benchmark.
 
     Args:
-        function: in `table_peers`.
-        imports: modules that it needs.
-        settings: arguments of the function.
-        every_step: whether it can predict a target for each step. A model that cannot has no probabilities either.
+        function: "module:function", as in `Fit`.
+        imports: modules that the function needs.
+        settings: arguments of the function, besides the number of classes and the seed.
+        every_step: whether the model can predict a target for each step. A model that cannot has no probabilities either.
     """
 
     function: str
     imports: tuple[str, ...]
     settings: Mapping[str, Any]
-    every_step: bool = False
+    every_step: bool = True
 
 
+FIT, PEER = table_fit.__name__, table_peers.__name__
 ROCKET = "aeon.transformations.collection.convolution_based", "sklearn.linear_model"
-PEERS = {
-    "lightgbm": Peer("boosting", ("lightgbm",), {}, every_step=True),
-    "minirocket_rows": Peer("rocket", ROCKET, {"by_time": False}),
-    "minirocket_time": Peer("rocket", ROCKET, {"by_time": True}),
+CELLS = [cell for cell in ("phased_lstm", "gru", "lstm") if cell != PhasedClassifier.cell]
+OWN = {
+    name: Model(f"{FIT}:estimator", ("phased.estimator",), settings)
+    for name, settings in {"default": {}, **{cell: {"cell": cell} for cell in CELLS}}.items()
 }
-MODELS = [*OWN, *PEERS]
+"""The estimator with all defaults, and with other cells."""
+PEERS = {
+    "lightgbm": Model(f"{PEER}:boosting", ("lightgbm",), {}),
+    "minirocket_rows": Model(f"{PEER}:rocket", ROCKET, {"by_time": False}, every_step=False),
+    "minirocket_time": Model(f"{PEER}:rocket", ROCKET, {"by_time": True}, every_step=False),
+}
+"""Other models, which another interpreter has."""
+MODELS = OWN | PEERS
 
 Data = Annotated[
     Path | None, path("--data", metavar="DIR", help="The folder with tables and physionet2012. Default: PHASED_DATA.")
@@ -83,41 +83,23 @@ def evaluate(name: str, data: Path | None, model: str, seed: int, which: int, fo
     found = problem(name, data)
     test = found.folds(folds)[which]
     train = np.setdiff1d(np.arange(len(found.events)), test)
-    done = in_process(*fit_of(model, found, train, test, seed, epochs))
-    probabilities = model in OWN or PEERS[model].every_step
+    known, own = MODELS[model], model in OWN
+    settings = {"classes": 0 if found.classes is None else len(found.classes), "seed": seed, **known.settings}
+    if own and epochs is not None:
+        settings["epochs"] = epochs
+    trained, unseen = (found.events[rows] if own else arrays(found.events[rows]) for rows in (train, test))
+    fit = Fit(known.function, known.imports, (trained, found.targets(train)), unseen, settings)
+    done = in_process(fit, sys.executable if own else table_peers.interpreter())
     return {
         "model": model,
         "seed": seed,
         "fold": which,
-        "scores": scores(found.targets(test), done.answer, probabilities),
+        "scores": scores(found.targets(test), done.answer, known.every_step),
         "updates": done.updates,
         "seconds": {model: done.seconds},
         "cpu": done.cpu,
         "memory": done.memory,
     }
-
-
-def fit_of(
-    model: str, found: Problem, train: NDArray[np.int64], test: NDArray[np.int64], seed: int, epochs: int | None
-) -> tuple[Fit, *tuple[str, ...]]:
-    """The fit of a model, and the interpreter if it is another one."""
-    classes, y = 0 if found.classes is None else len(found.classes), found.targets(train)
-    if model in OWN:
-        kind = "PhasedClassifier" if classes else "PhasedRegressor"
-        settings = {**OWN[model], **({} if epochs is None else {"epochs": epochs}), "random_state": seed}
-        function, imports = "phased_lab.bench.table_fit:estimator", ("phased.estimator",)
-        known = (found.events[train], y), found.events[test]
-        return (Fit(function, imports, *known, {"kind": kind, "classes": classes, **settings}),)
-    peer = PEERS[model]
-    settings = {
-        "classes": classes,
-        "seed": seed,
-        **peer.settings,
-        **({"every_step": found.every_step} if peer.every_step else {}),
-    }
-    sequences = arrays(found.events[train]), arrays(found.events[test])
-    function = f"phased_lab.bench.table_peers:{peer.function}"
-    return Fit(function, peer.imports, (sequences[0], y), sequences[1], settings), interpreter()
 
 
 def arrays(events: Events) -> Sequences:
@@ -195,7 +177,7 @@ def tables(
         if which >= folds:
             raise ValueError(f"--fold must be below the number of folds, {folds}, got {which}.")
     for name in sets or SETS:
-        able = [model for model in chosen if model in OWN or PEERS[model].every_step or not SETS[name].every_step]
+        able = [model for model in chosen if MODELS[model].every_step or not SETS[name].every_step]
         for seed in range(seeds):
             for which in only or range(folds):
                 for model in able:

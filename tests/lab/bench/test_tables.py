@@ -58,20 +58,20 @@ def peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.setattr(tables, "interpreter", lambda: sys.executable)
+    monkeypatch.setattr(table_peers, "interpreter", lambda: sys.executable)
 
 
 @pytest.mark.usefixtures("peers")
 def test_estimators_and_other_models_are_measured_on_the_same_fold_and_stand_in_one_file(call, data, tmp_path):
     file = tmp_path / "tables.json"
     words = ["bench", "tables", "--data", data, "--set", "vowels", "--set", "storms", "--json", file, "--quick"]
-    for models, count in ((["--model", "default"], 2), (["--peers"], 6), (["--peers"], 6)):
-        found = call(*words, *models)
+    for models, count in ((["default"], 2), (["lightgbm", "minirocket_rows"], 5), (["minirocket_rows"], 5)):
+        found = call(*words, *(word for model in models for word in ("--model", model)))
         assert found.exit_code == 0, found.output
         assert len(measured(file)["cases"]) == count
     cases = {(case["part"], case["model"]): case for case in measured(file)["cases"]}
     assert set(cases) == {
-        *(("vowels", model) for model in ("default", *tables.PEERS)),
+        *(("vowels", model) for model in ("default", "lightgbm", "minirocket_rows")),
         *(("storms", model) for model in ("default", "lightgbm")),
     }
     for (name, model), case in cases.items():
@@ -85,6 +85,16 @@ def test_estimators_and_other_models_are_measured_on_the_same_fold_and_stand_in_
     assert "vowels: accuracy" in found.output
     (figure,) = charts.draw_accuracy([measured(file)])
     assert [panel["title"] for panel in figure.chart.to_dict()["concat"]] == ["vowels", "storms"]
+
+
+def test_every_model_that_can_predict_a_set_has_a_case_for_each_seed_and_fold():
+    own, peers = (list(tables.tables.cases(sets=["pbc", "stars"], peers=peers, seeds=2, only=[1, 4])) for peers in (False, True))
+    assert len(own) == 2 * 2 * 2 * len(tables.OWN)
+    assert len({(case.part, case.name) for case in own}) == len(own)
+    assert [case.name for case in peers if case.part == "pbc"] == [
+        f"lightgbm, seed {s}, fold {f}" for s in (0, 1) for f in (1, 4)
+    ]
+    assert [case.name for case in peers if case.part == "stars"][:3] == [f"{model}, seed 0, fold 1" for model in tables.PEERS]
 
 
 @pytest.mark.parametrize("name", ["vowels", "pbc", "storms"])
@@ -236,9 +246,22 @@ def test_the_chart_has_a_panel_for_each_set_with_better_scores_above(tmp_path):
     assert charts.draw_accuracy([]) == []
 
 
+def test_memory_is_that_of_the_fit_without_imports_and_without_this_process(monkeypatch, tmp_path):
+    (tmp_path / "large.py").write_text("held = bytearray(60_000_000)\n")
+    (tmp_path / "hungry.py").write_text(
+        "import numpy\ndef fit(train, test, size):\n    return numpy.ones(size)[:2] + train[1], 0.5\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    held = np.ones(20_000_000)
+    done = table_fit.in_process(table_fit.Fit("hungry:fit", ("large",), ([], held[:2]), [], {"size": 5_000_000}))
+    assert (done.answer.tolist(), done.updates) == ([2.0, 2.0], 0.5)
+    assert 40e6 <= done.memory < 55e6
+    assert 0 < done.cpu <= done.seconds + 0.1
+
+
 def test_a_fit_that_fails_says_why():
-    fit = table_fit.Fit("phased_lab.bench.table_fit:estimator", (), ([], np.zeros(0)), [], {"kind": "Nothing", "classes": 2})
-    with pytest.raises(ChildProcessError, match=r"the fit of .*:estimator ended with exit status 1: AttributeError: .*Nothing"):
+    fit = table_fit.Fit("json:loads", (), ([], np.zeros(0)), [], {})
+    with pytest.raises(ChildProcessError, match=r"the fit of json:loads ended with exit status 1: TypeError: loads"):
         table_fit.in_process(fit)
 
 
