@@ -224,7 +224,7 @@ def test_a_missing_or_damaged_file_is_named(kind, tmp_path, name, change, messag
 
 ALL: list[tuple[dict[str, Any], str]] = [
     ({"format": "another"}, f"{NO_CONFIG}: its 'format' must be 'phased "),
-    ({"version": 4}, f"{NO_CONFIG}: .*'version' must be [14], got 5. Upgrade phased"),
+    ({"version": 5}, f"{NO_CONFIG}: .*'version' must be [14], got 5. Upgrade phased"),
     ({"version": "1"}, f"{NO_CONFIG}: .*'version' must be of type int, got str"),
 ]
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {

@@ -1,4 +1,4 @@
-"""The parts of a model: the recurrent network, random convolutions, or both. The answers online are those of a batch with each."""
+"""The parts of a model: recurrent network, random convolutions, or both. Answers online are those of a batch with each."""
 
 import numpy as np
 import pytest

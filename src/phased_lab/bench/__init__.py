@@ -9,6 +9,7 @@ BENCHMARKS = {
     "epoch": "An epoch of training on recordings of digits.",
     "lipreading": "A training step of lip reading on made-up clips, and its updates.",
     "physionet": "Accuracy of the estimator on PhysioNet 2012 with three cells, by cross-validation.",
+    "tables": "Accuracy of the estimators on eight public tables and PhysioNet 2012, by cross-validation, and of other models.",
     "estimators": "Accuracy of the estimators on made-up tasks with three cells.",
     "widths": "A training epoch of the estimator at several widths, with three cells, on one core.",
     "online": "An event of an online sequence of an estimator, on one core.",

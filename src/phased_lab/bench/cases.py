@@ -123,6 +123,7 @@ class Benchmark:
         backend: the backend that must be available.
         restricts: whether the CPU's instruction set may be restricted.
         environment: variables that the command sets in the process of the benchmark.
+        choices: arguments that choose cases and do not change them. A file continues with another choice.
     """
 
     cases: Callable[..., Iterable[Case]]
@@ -133,11 +134,18 @@ class Benchmark:
     backend: str | None = None
     restricts: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
+    choices: Sequence[str] = ()
 
     def plan(self, quick: bool = False, **options: Any) -> dict[str, Any]:
         """The arguments of `cases`."""
         defaults = {each.name: each.default for each in signature(self.cases).parameters.values()}
         return {**defaults, **(self.gpu or {} if self.on_gpu else {}), **options, **(self.quick if quick else {})}
+
+    def settings(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of the plan that measurements depend on, as it is in the file."""
+        kept = {name: value for name, value in plan.items() if not isinstance(value, Path | None) and name not in self.choices}
+        found: dict[str, Any] = json.loads(json.dumps(kept))
+        return found
 
     @property
     def on_gpu(self) -> bool:
@@ -147,8 +155,7 @@ class Benchmark:
     def run(self, plan: Mapping[str, Any], file: Path | None = None, show: Callable[[str], None] = lambda text: None) -> Result:
         """Measure the cases that are missing in the file, and write the file after each case. `show` receives a line per case."""
         with same_terms(self.threads):
-            settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path | None)}))
-            result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
+            result: Result = {"machine": machine(self.on_gpu), "plan": self.settings(plan), "cases": []}
             kept = file if file is not None and destination(file)[1] else None  # a device or a FIFO is written once, at the end
             if kept is not None and kept.exists():
                 result = continued(kept, result)

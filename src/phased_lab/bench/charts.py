@@ -1,15 +1,19 @@
-"""Charts of benchmarks: growth of the time of a training step, and speed-up over cuDNN."""
+"""Charts of benchmarks: growth of the time of a training step, speed-up over cuDNN, and accuracy on public tables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import altair as alt
 
-from phased.pictures.style import QUIET, UNITS
+from phased.pictures.style import INK, OTHERS, QUIET, UNITS
 from phased_lab.bench.cases import Result, Row, read
 from phased_lab.bench.cuda import FLOAT32, SIZES
+from phased_lab.bench.table_sets import ERRORS, SETS
+from phased_lab.bench.tables import MODELS, Mean, by_model
 from phased_lab.bench.work import LEAKY, OURS, PEER
 from phased_lab.report.charts import level
 from phased_lab.report.theme import AXIS, WIDTH, Figure, colours, data, finished
@@ -29,13 +33,16 @@ PANELS = {
 SHADES = ("#f0a3ac", "#d1495b", "#8f2436", "#4a0f1a")  # from few sequences to many
 SIZE: dict[str, Any] = {"width": WIDTH // 2 - AXIS, "height": 200}  # of a panel
 LOG = alt.Scale(type="log", nice=False, padding=10)
+THIRD = WIDTH // 3 - AXIS  # the width of one of three panels
+DOTS = dict(zip(MODELS, (UNITS[0], "#f0a3ac", INK, QUIET, *OTHERS), strict=False))  # the colour of each model
 DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  # labels of a vertical axis
 
 
 def figures(folder: Path) -> list[Figure]:
     """The charts of the files of a folder."""
     files = {draw: folder / f"{name}.json" for name, draw in (("cpu", draw_growth), ("cuda", draw_speedup))}
-    return [figure for draw, file in files.items() if file.exists() for figure in draw(read(file))]
+    of_time = [figure for draw, file in files.items() if file.exists() for figure in draw(read(file))]
+    return of_time + draw_accuracy([read(file) for file in sorted(folder.glob("tables*.json"))])
 
 
 def draw_growth(result: Result) -> list[Figure]:
@@ -95,6 +102,41 @@ def draw_speedup(result: Result) -> list[Figure]:
     note = "A training step in float32, 500 steps, 8 features, r_on 0.05. TF32 is nn.LSTM's default. "
     done = finished(chart, "Times faster than nn.LSTM against units, for several numbers of sequences", list(labels.values()))
     return [Figure("speedup", "Times faster than nn.LSTM on a GPU", note + machine(result, "gpu"), done)]
+
+
+def draw_accuracy(results: Sequence[Result]) -> list[Figure]:
+    """Draw the score of each model on each public table against the CPU seconds of a fit: a panel per table."""
+    points = [
+        {"set": name, "label": fits[0]["model"], "score": found.mean, "seconds": mean(fit["cpu"] for fit in fits)}
+        for name, fits in by_model([case for result in results for case in result["cases"]])
+        if (found := Mean.of(fits, SETS[name].score)) is not None
+    ]
+    if not points:
+        return []
+    shown = {model: colour for model, colour in DOTS.items() if model in {point["label"] for point in points}}
+    names = [name for name in SETS if name in {point["set"] for point in points}]
+    seconds = [point["seconds"] for point in points]
+    axis = alt.Scale(type="log", domain=[min(seconds) / 1.5, max(seconds) * 1.5], nice=False)  # one for all panels
+    panels = [draw_scores([point for point in points if point["set"] == name], SETS[name].score, shown, axis) for name in names]
+    about = "Scores of models on public tables, against the time of a fit"
+    note = f"Mean over folds and seeds; CPU time of training and prediction. {machine(results[0], 'processor')}"
+    chart = finished(alt.concat(*panels, columns=3), about, list(shown))
+    return [Figure("accuracy", "Accuracy on public tables, and the time of a fit", note, chart)]
+
+
+def draw_scores(points: Sequence[Mapping[str, Any]], score: str, shown: Mapping[str, str], seconds: alt.Scale) -> alt.Chart:
+    """A dot for each model on one table. Better is up."""
+    low, high = (of(point["score"] for point in points) for of in (min, max))
+    apart = max(0.15 * (high - low), 0.01 * high)
+    scale = alt.Scale(domain=[low - apart, high + apart], nice=False, reverse=score in ERRORS)
+    base = alt.Chart(data(points), title=points[0]["set"]).mark_circle(size=110, opacity=0.9)
+    made: alt.Chart = base.properties(width=THIRD, height=150).encode(
+        x=alt.X("seconds:Q", title="CPU time of a fit (s)", scale=seconds, axis=alt.Axis(values=DECADES, format="~g")),
+        y=alt.Y("score:Q", title=score, scale=scale, axis=alt.Axis(tickCount=4)),
+        color=colours(shown),
+        tooltip=["label:N", alt.Tooltip("score:Q", format=".4g"), alt.Tooltip("seconds:Q", format=".3g")],
+    )
+    return made
 
 
 def machine(result: Result, device: str) -> str:

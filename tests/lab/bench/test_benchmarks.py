@@ -16,6 +16,7 @@ from phased_lab.bench import BENCHMARKS, cpu, cuda, measure, online, startup, st
 from phased_lab.bench.cases import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
+from public_tables import write_tables
 
 CELLS = {"phased LSTM", "nn.LSTM", "nn.GRU"}
 STEPS = {"leak 0", "leak 0.001", "nn.LSTM", "reference loop"}
@@ -29,6 +30,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "epoch": (ROUNDS | {"recordings": 8}, 1, {"Phased LSTM", "Phased LSTM, recordings changed", "nn.LSTM", "BN-LSTM"}),
     "lipreading": (ROUNDS | {"clips": 2}, 2, {"Phased LSTM, r_on 1", "Phased LSTM, r_on 0.05", "BN-LSTM", "LSTM"}),
     "physionet": ({"seeds": 2, "folds": 2, "units": 4, "epochs": 1}, 2, CELLS),
+    "tables": ({"sets": ["pbc"], "models": ["default"], "seeds": 1, "folds": 2, "only": [1], "epochs": 1}, 1, {"default"}),
     "estimators": ({"seeds": 1, "epochs": 1, "part": 100}, 12, CELLS),
     "widths": (ROUNDS | {"units": (2, 3), "epochs": 2, "sequences": 40}, 2, CELLS),
     "online": (ROUNDS | {"sequences": 40}, 2, {"push", "push, without the compiled core"}),
@@ -81,8 +83,8 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty made-up stays as PhysioNet distributes them."""
-    place = tmp_path_factory.mktemp("physionet")
+    """Forty made-up stays as PhysioNet distributes them, and made-up tables."""
+    place = write_tables(tmp_path_factory.mktemp("physionet"))
     (place / "set-a").mkdir()
     events, y = patients(40)
     for number in range(40):
@@ -100,7 +102,7 @@ def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_benchmark_measures_its_contestants_and_shows_them(name: str, tmp_path: Path, stays: Path) -> None:
     settings, count, names = TINY[name]
     found, file = load(name), tmp_path / "made" / f"{name}.json"
-    plan = found.plan(**settings, **({"data": stays} if name == "physionet" else {}))
+    plan = found.plan(**settings, **({"data": stays} if name in ("physionet", "tables") else {}))
     result = found.run(plan, file)
     assert read(file) == json.loads(json.dumps(result))
     assert len(result["cases"]) == count

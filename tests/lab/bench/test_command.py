@@ -28,7 +28,9 @@ def test_a_benchmark_has_the_options_that_it_knows(call, name):
     found = call("bench", name, "--help")
     assert found.exit_code == 0
     words = {word for word in found.output.split() if word.startswith("--")} - {"--help"}
-    own = {"physionet": {"--data", "--seeds", "--folds"}, "estimators": {"--seeds"}}.get(name, set())
+    physionet = {"--data", "--seeds", "--folds"}
+    tables = {*physionet, "--set", "--model", "--fold", "--peers"}
+    own = {"physionet": physionet, "tables": tables, "estimators": {"--seeds"}}.get(name, set())
     cpu = set() if name in ("cuda", "reading", "startup") else {"--instructions"}
     assert words == {"--json", "--quick"} | own | cpu
     assert load(name).plan(quick=True).keys() == load(name).plan().keys()
