@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,15 @@ DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  #
 
 
 def figures(folder: Path) -> list[Figure]:
-    """The charts of the files of a folder."""
-    files = {draw: folder / f"{name}.json" for name, draw in (("cpu", draw_growth), ("cuda", draw_speedup))}
-    return [figure for draw, file in files.items() if file.exists() for figure in draw(read(file))]
+    """The charts of the files of a folder. A file that is not one of a benchmark is named in a warning."""
+    found = []
+    for name, draw in (("cpu", draw_growth), ("cuda", draw_speedup)):
+        if (folder / f"{name}.json").exists():
+            try:
+                found += draw(read(folder / f"{name}.json"))
+            except ValueError as error:
+                warnings.warn(f"{error} It is skipped.", stacklevel=2)
+    return found
 
 
 def draw_growth(result: Result) -> list[Figure]:
