@@ -291,10 +291,11 @@ def test_two_machines_train_as_one_does(tmp_path, device):
         torch.testing.assert_close(states[1], states[0], rtol=1e-3, atol=1e-5, msg=lambda text, run=run: f"{run.name}: {text}")
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_lightning_starts_two_processes_of_one_machine_which_train_as_one_does(tmp_path):
     run, ranks = tiny_run(epochs=1), {"rank 0 of 2", "rank 1 of 2"}
     # A partial, because Fabric searches arguments for modules, and fails at frozen dataclasses.
-    make_fabric("cpu", devices=2, strategy="ddp_spawn").launch(partial(train_together, runs=[run], out=tmp_path / "together"))
+    make_fabric("cpu", devices=2, strategy="ddp_fork").launch(partial(train_together, runs=[run], out=tmp_path / "together"))
     assert {file.name for file in tmp_path.glob("together/rank*")} == ranks
     (one,), (two,) = execute(run, tmp_path / "alone")["curve"], json.loads(run.file(tmp_path / "together").read_text())["curve"]
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
