@@ -59,16 +59,21 @@ def test_the_names_that_users_need_are_imported_from_the_package_itself():
 def test_importing_the_package_imports_nothing_that_only_training_commands_or_figures_need():
     heavy = {"lightning", "joblib", "typer", "rich", "matplotlib", "altair", "jinja2", "onnx", "dask"}
     heavy |= {"phased.learn", "phased.cli", "phased_lab"}
-    code = "import sys, phased; phased.PhasedLSTM; print(*sys.modules)"
-    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    code = "import sys, phased; phased.PhasedLSTM; print(*sys.modules)\n"
+    code += "from phased import classifier, estimator, learn; estimator.PhasedClassifier; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported, with_estimators = (line.split() for line in done.stdout.splitlines())
     assert "phased.layer" in imported
     assert heavy.isdisjoint(imported)
+    assert {"phased.learn", "phased.estimator.classifier", "phased.classifier"} <= {*with_estimators}
+    assert "lightning" not in with_estimators
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_version_and_help_of_the_command_import_no_torch(option):
     code = (
         "import sys; from phased.cli import main; sys.argv = ['phased', sys.argv[1]]\n"
+        "assert 'phased.files' not in sys.modules, 'main imports, and ends at Ctrl-C'\n"
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)

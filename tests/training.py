@@ -123,20 +123,25 @@ def slowly(run: Run, out: Path) -> None:
     run_module.execute(run, out, "cpu", progress=lambda epoch: time.sleep(0.03))
 
 
-def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: Path) -> None:
-    """One of two processes that train the same models together as two machines would, both on the same device."""
-    os.environ |= {"NODE_RANK": str(number), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    from lightning.fabric.strategies import DDPStrategy
-
+def train_together(fabric: Any, runs: list[Run], out: Path) -> None:
+    """One of several processes that train the same models together."""
     torch.set_num_threads(1)
-    # NCCL refuses two processes on one GPU; gloo copies gradients through the CPU's memory.
-    fabric = make_fabric(device, num_nodes=2, strategy=DDPStrategy(process_group_backend="gloo"))
-    fabric.launch()
     out.mkdir(exist_ok=True)
     (out / f"rank {fabric.global_rank} of {fabric.world_size}").touch()
     for run in runs:
         run_module.execute(run, out, fabric=fabric)
     torch.distributed.destroy_process_group()  # threads of gloo that outlive Python abort the process
+
+
+def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: Path) -> None:
+    """One of two processes that train together as two machines would, both on the same device."""
+    os.environ |= {"NODE_RANK": str(number), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    from lightning.fabric.strategies import DDPStrategy
+
+    # NCCL refuses two processes on one GPU; gloo copies gradients through the CPU's memory.
+    fabric = make_fabric(device, num_nodes=2, strategy=DDPStrategy(process_group_backend="gloo"))
+    fabric.launch()
+    train_together(fabric, runs, out)
 
 
 @dataclass(frozen=True)

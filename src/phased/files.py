@@ -51,7 +51,11 @@ def named(path: str | os.PathLike[str]) -> Path:
     place = Path(path)
     if "\0" in str(place):
         raise ValueError(f"a name must be without null characters, got '{printable(str(place))}'. Name another file or folder.")
-    return place
+    if ".." not in place.parts or place.parent.exists():
+        return place
+    if place.name == "..":  # while `new` does not exist, `new/../model` cannot be compared with other paths
+        return Path(os.path.realpath(place))
+    return Path(os.path.realpath(place.parent)) / place.name
 
 
 def check_utf8(path: str | os.PathLike[str]) -> None:

@@ -229,3 +229,8 @@ def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):
     assert events.double().mean().item() == pytest.approx(4108, rel=0.02)
     assert (everything.address & 1).double().mean().item() == pytest.approx(0.5, abs=0.01)
     assert last.mean().item() == pytest.approx(307_700, rel=0.01)
+    means = [events[everything.label == digit].double().mean().item() for digit in range(10)]
+    assert means == pytest.approx([5497, 2539, 4704, 4850, 3714, 4210, 4163, 3738, 4502, 3767], rel=0.1)
+    for peak in (50_000, 155_000, 255_000):
+        burst = ((everything.time - peak).abs() < 10_000).double().mean()
+        assert burst > 20 / 307  # more than if events were spread evenly

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -98,6 +99,16 @@ def test_under_autocast_outputs_and_states_have_the_same_bits(make, training, ba
         with torch.autocast("cpu", low):
             assert_equal(rnn(x, time), want)
             assert torch.equal(rnn.gates()[0](time), k)
+
+
+def test_without_its_protection_autocast_would_round_the_reference(monkeypatch):
+    """So the test above compares something: autocast rounds the matrix products of PyTorch."""
+    rnn = PhasedLSTM(3, 16, period=LogUniform(0.5, 4), ratio_on=0.3, backend="reference")
+    x, time = torch.randn(30, 4, 3), clocks(30, 4)
+    want = rnn(x, time)[0]
+    monkeypatch.setattr("phased.ops.reference.without_autocast", lambda device: nullcontext())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not torch.equal(rnn(x, time)[0], want)
 
 
 def test_under_autocast_a_layer_trains_between_others_that_compute_in_bfloat16():

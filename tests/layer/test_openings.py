@@ -5,6 +5,7 @@ import pickle
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +174,12 @@ def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
 def test_a_subclass_may_draw_its_parameters_itself():
     own = type("Own", (PhasedLSTM,), {"reset_parameters": lambda self: [nn.init.ones_(each) for each in self.parameters()]})
     train(own(3, 7), 2)
+
+
+def test_the_warning_points_at_the_users_call_of_a_model_too():
+    with pytest.warns(UserWarning, match=NEVER) as caught:
+        train(nn.DataParallel(PhasedLSTM(3, 7, **SEVEN)), BATCHES)
+    assert Path(caught[0].filename) == Path(__file__)
 
 
 CLOCKS = {

@@ -5,6 +5,7 @@ import math
 import multiprocessing
 import socket
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 import torch
@@ -35,6 +36,7 @@ from training import (
     numbers,
     tiny_run,
     train_as_machine,
+    train_together,
 )
 
 RICH = {"epochs": 4, "schedule": "one-cycle", "average": 0.9, "smoothing": 0.1}
@@ -287,6 +289,16 @@ def test_two_machines_train_as_one_does(tmp_path, device):
             assert device == "cuda" or (two["test"], two["updates"]) == (one["test"], one["updates"])
         states = [load_checkpoint(run.folder(tmp_path / folder) / CHECKPOINT)["model"] for folder in ("alone", "together")]
         torch.testing.assert_close(states[1], states[0], rtol=1e-3, atol=1e-5, msg=lambda text, run=run: f"{run.name}: {text}")
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_lightning_starts_two_processes_of_one_machine_which_train_as_one_does(tmp_path):
+    run, ranks = tiny_run(epochs=1), {"rank 0 of 2", "rank 1 of 2"}
+    # A partial, because Fabric searches arguments for modules, and fails at frozen dataclasses.
+    make_fabric("cpu", devices=2, strategy="ddp_fork").launch(partial(train_together, runs=[run], out=tmp_path / "together"))
+    assert {file.name for file in tmp_path.glob("together/rank*")} == ranks
+    (one,), (two,) = execute(run, tmp_path / "alone")["curve"], json.loads(run.file(tmp_path / "together").read_text())["curve"]
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
 
 
 def test_more_processes_than_a_batch_has_sequences_are_refused(train, fabric, monkeypatch):

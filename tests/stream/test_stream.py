@@ -1,5 +1,7 @@
 """Stream: event by event, the numbers of the layer in eval."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -219,6 +221,16 @@ def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
     got = other.run(torch._neg_view(-x) if what in ("x", "index") else x, torch._neg_view(-t) if what == "time" else t)
     torch.testing.assert_close(got, want)
     assert other.time == stream.time
+
+
+def test_streams_in_several_threads_do_not_disturb_each_other():
+    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
+    events = [(torch.randn(200, 3), torch.rand(200, dtype=torch.float64).cumsum(0)) for _ in range(6)]
+    want = [Stream(rnn).run(x, t) for x, t in events]
+    first = Stream(rnn)
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda pair: first.copy().run(*pair), events))
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
 # Events that are indices into a table

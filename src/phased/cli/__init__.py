@@ -1,4 +1,7 @@
-"""The `phased` command. It needs the extra `cli`; this module does not, and prints how to install it."""
+"""The `phased` command. It needs the extra `cli`; this module does not, and prints how to install it.
+
+Everything else is imported within `main`, where Ctrl-C ends the command without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-
-from phased import files
 
 STOPPED = 130  # as a shell reports Ctrl-C
 
@@ -36,6 +37,8 @@ def main() -> None:
             sys.exit(0)
         raise
     except OSError as error:
+        from phased import files
+
         silence()
         if isinstance(error, BrokenPipeError):
             sys.exit(0)

@@ -17,9 +17,9 @@ from phased.estimator.targets import Classes
 class PhasedClassifier(ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
     """A network with time gates that classifies sequences of measurements at uneven times, with scikit-learn's conventions.
 
-    `fit` scales the measurements, makes inputs from last-known values, masks, ages and the history of each sequence, takes periods
-    from the data's own gaps and spans, chooses between sparse and open gates and random convolutions on held-out sequences, and
-    stops early on these. The same seed gives the same numbers on the same machine. `predict_proba`,
+    `fit` scales the measurements, makes inputs from last-known values, masks, ages and the history of each sequence, and takes
+    periods from the data's own gaps and spans. On held-out sequences it stops early, and chooses between sparse and open gates and
+    random convolutions. The same seed gives the same numbers on the same machine. `predict_proba`,
     `online` and `save` come after it.
 
     Args:
@@ -36,8 +36,8 @@ class PhasedClassifier(ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
         dropout: Dropout of the dense layers and of the states.
         batch_size: Sequences per batch. None for 64, or fewer, at least 8, if an epoch would have fewer than 40 batches.
         epochs: The most epochs. Gates that begin open are charged for openness in the last three fifths of them.
-        patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of the first four epochs
-            are kept only if training ends there: a network that has hardly been trained may do well by chance.
+        patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of the first four
+            epochs are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
         refit: Whether to train another network on all sequences, also those held out, for as many epochs as were best. It is kept
             if it is not worse on these.

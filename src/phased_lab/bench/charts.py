@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -39,10 +40,19 @@ DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  #
 
 
 def figures(folder: Path) -> list[Figure]:
-    """The charts of the files of a folder."""
-    files = {draw: folder / f"{name}.json" for name, draw in (("cpu", draw_growth), ("cuda", draw_speedup))}
-    of_time = [figure for draw, file in files.items() if file.exists() for figure in draw(read(file))]
-    return of_time + draw_accuracy([read(file) for file in sorted(folder.glob("tables*.json"))])
+    """The charts of the files of a folder. A file that is not one of a benchmark is named in a warning."""
+    found, accuracy = [], []
+    draws = {"cpu.json": draw_growth, "cuda.json": draw_speedup, "tables*.json": None}
+    for pattern, draw in draws.items():
+        for file in sorted(folder.glob(pattern)):
+            try:
+                if draw is None:
+                    accuracy.append(read(file))
+                else:
+                    found += draw(read(file))
+            except ValueError as error:
+                warnings.warn(f"{error} It is skipped.", stacklevel=2)
+    return found + draw_accuracy(accuracy)
 
 
 def draw_growth(result: Result) -> list[Figure]:

@@ -92,4 +92,7 @@ def _cascade() -> Any:
             f"pip install 'opencv-python-headless<5'",
             name="cv2",
         )
-    return cv2.CascadeClassifier(str(Path(cv2.data.haarcascades) / CASCADE))
+    cascade = cv2.CascadeClassifier(str(Path(cv2.data.haarcascades) / CASCADE))
+    if cascade.empty():
+        raise ModuleNotFoundError(f"OpenCV has no '{CASCADE}'. Install it with: pip install 'phased[video]'", name="cv2")
+    return cascade

@@ -109,7 +109,9 @@ def packed(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rows = -(-len(frames) // COLUMNS)
     tiles = np.pad(frames, ((0, rows * COLUMNS - len(frames)), (0, 0), (0, 0)), mode="edge")
     mosaic = tiles.reshape(rows, COLUMNS, SIDE, SIDE).swapaxes(1, 2).reshape(rows * SIDE, COLUMNS * SIDE)
-    _, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
+    done, image = cv2.imencode(".webp", mosaic, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
+    if not done:
+        raise RuntimeError("OpenCV cannot write WebP. Install it with: pip install 'phased[video]'")
     return np.asarray(image, np.uint8).reshape(-1)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, distributed, nn
 
-from phased.layer import PhasedLSTM
+from phased.layer import PhasedRNN
 from phased.schedule import valid_steps
 
 Normalised = Literal["input", "term"]
@@ -128,10 +128,10 @@ class NormalisedInput(nn.Module):
     which the weights can take over: see `folded`.
 
     Args:
-        layer: a PhasedLSTM of one layer and one direction, with biases, and steps first.
+        layer: a PhasedLSTM or PhasedGRU of one layer and one direction, with biases, and steps first.
     """
 
-    def __init__(self, layer: PhasedLSTM) -> None:
+    def __init__(self, layer: PhasedRNN) -> None:
         super().__init__()
         self.layer, self.norm = layer, BatchNorm(layer.input_size)
         self.input_size, self.hidden_size = layer.input_size, layer.hidden_size
@@ -145,7 +145,7 @@ class NormalisedInput(nn.Module):
         return output
 
     @torch.no_grad()
-    def folded(self) -> PhasedLSTM:
+    def folded(self) -> PhasedRNN:
         """A copy of the layer that computes the same from the input as it is, with the running averages in its weights."""
         layer, norm = copy.deepcopy(self.layer), self.norm
         weight, bias = layer.get_parameter("weight_ih_l0"), layer.get_parameter("bias_ih_l0")

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from typer.testing import CliRunner
+import pytest
 
-from phased.cli.app import app
 from phased_lab.bench import charts
 from phased_lab.bench.cases import write
 from phased_lab.bench.cuda import FLOAT32, SIZES
@@ -48,22 +47,21 @@ def test_speed_up_has_a_line_for_each_number_of_sequences_in_each_panel():
     assert found["Leak 0.001, nn.LSTM in float32", "32 sequences", 128] == 3.0
 
 
-def test_a_file_without_the_measurements_has_no_chart(tmp_path: Path):
-    for name in ("cpu", "cuda"):
-        write(tmp_path / f"{name}.json", {"machine": MACHINE, "plan": {}, "cases": []})
-    assert charts.figures(tmp_path) == charts.figures(tmp_path / "nowhere") == []
+@pytest.mark.parametrize("content", ["", '{"grid": {}}'])
+def test_a_file_without_the_measurements_has_no_chart_and_a_broken_one_is_named(tmp_path: Path, content):
+    write(tmp_path / "cuda.json", {"machine": MACHINE, "plan": {}, "cases": []})
+    (tmp_path / "cpu.json").write_text(content)
+    with pytest.warns(UserWarning, match=r"cpu\.json' must be a file of `phased bench`, and is not .* It is skipped"):
+        assert charts.figures(tmp_path) == charts.figures(tmp_path / "nowhere") == []
 
 
-def test_a_report_names_a_file_that_is_of_no_benchmark(refused, tmp_path: Path):
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "cpu.json").write_text('{"grid": {}}')
-    refused("cpu.json' must be a file of `phased bench`, and is not", "report", "--results", tmp_path, "--out", tmp_path / "out")
-
-
-def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures(tmp_path: Path):
+def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures_and_names_a_broken_file(call, tmp_path: Path):
     cases = [case("growth of T", {"leak 0": 1e-3 * steps, "nn.LSTM": 1e-2}, T=steps) for steps in (1, 2)]
     write(tmp_path / "results" / "bench" / "cpu.json", {"machine": MACHINE, "plan": {}, "cases": cases})
-    CliRunner().invoke(app, ["report", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")])
+    (tmp_path / "results" / "bench" / "cuda.json").write_text("[")
+    told = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
+    assert told.exit_code == 0, told.output
+    assert "cuda.json' must be a file of `phased bench`, and is not (JSONDecodeError('Expecting value: line 1" in told.output
     files = {file.name for file in (tmp_path / "out").iterdir()}
     assert files == {"report.html", "speed.png", "speed.svg", "growth.png", "growth.svg"}
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -14,8 +14,10 @@ from phased_lab.lipreader.grammar import Normal, at_found_times, at_known_times
 from speaking import made_up, shortened, untrained
 
 TESTED = (
-    "s1/bgbu4p s1/bwis8n s1/lray7a s1/lwiy6n s1/pgby6p s1/prwk1a s1/sbba9s s1/srbb4n s1/swbi5s s3/bbwm4p s3/bwwh3a s3/lgbs6p "
-    "s3/lwal2p s3/pgad9a s3/prbdzp s3/sbaa2n s3/srit8p s3/swwi8p"
+    "s1/bbaz6p s1/bgbu4p s1/briz7s s1/bwis8n s1/lgaz9a s1/lray7a s1/lriq6n s1/lwiy6n s1/pbii3a s1/pgby6p s1/prac9a "
+    "s1/prwk1a s1/pwix1s s1/sbba9s s1/sbwu4n s1/srbb4n s1/sria9a s1/swbi5s s1/swwv9a s3/bbwm4p s3/brwg6p s3/bwwh3a "
+    "s3/lbid1s s3/lgbs6p s3/lrbr4p s3/lwal2p s3/lwwf6p s3/pgad9a s3/pgwlzp s3/prbdzp s3/prwj7s s3/sbaa2n s3/sgib6n "
+    "s3/srit8p s3/swbi2n s3/swwi8p "
 )
 """Clips of GRID that the shipped model was not trained on."""
 
@@ -87,7 +89,7 @@ def clips(grid):
     return [prepare_clip(file, grid / "align" / file.parent.name / f"{file.stem}.align") for file in files]
 
 
-@pytest.mark.parametrize("sense, least", [("video", 0.90), ("audio", 0.97), ("both", 0.97)])
+@pytest.mark.parametrize("sense, least", [("video", 0.88), ("audio", 0.97), ("both", 0.97)])
 def test_words_are_recognised_whether_their_times_are_known_or_found(clips, sense: Sense, least):
     reader, truth = LipReader.load(), [clip.sentence.words for clip in clips]
     followed = [reader.follow(clip, sense) for clip in clips]

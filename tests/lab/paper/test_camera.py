@@ -93,8 +93,9 @@ def test_without_real_recordings_the_error_says_how_to_get_them(data_folder, mon
     monkeypatch.setenv("PHASED_DATA", str(data_folder / "elsewhere"))
     with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
         camera.draw()
-    with pytest.raises(typer.Exit):
+    with pytest.raises(typer.Exit) as ended:
         calibrate.main()
+    assert ended.value.exit_code == 1, "as in the commands of `phased`"
 
 
 def test_recordings_of_other_images_are_refused(data_folder):

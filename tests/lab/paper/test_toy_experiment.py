@@ -1,4 +1,4 @@
-"""A new experiment is a new file, and nothing else: the one in `toy.py` is listed, trained, drawn and reported."""
+"""A new experiment is a new file, and nothing else: the one in `toy.py` is listed, trained, reported and gathered."""
 
 import json
 import shutil
@@ -122,6 +122,21 @@ def test_the_page_and_the_tables_have_the_toy_in_its_own_words_and_numbers(toy):
         condition = "every second" if group.condition == "even" else "now and then"
         assert any(f"| {condition} | {group.label} | {100 * group.test.mean:.2f} ± " in line for line in lines)
     assert tables["leak"].count("| toy, ") == 2 * 2
+
+
+def test_gathered_the_toy_is_one_file_for_each_study_that_runs_and_reports_find(toy, tmp_path):
+    results = Path(shutil.copytree(toy.results, tmp_path / "results"))
+    told = toy.call("gather", "--results", results)
+    for name, count in {"toy": 16, "toy-wide": 2}.items():
+        assert f"{results / name}.jsonl: {count}" in told
+    assert "Finished before, not run again: 16." in toy.run("toy", out=results)
+    assert "Finished before, not run again: 2." in toy.run("toy-wide", out=results)
+    assert {file.name for file in results.rglob("*.jsonl")} == {"toy.jsonl", "toy-wide.jsonl"}, "nothing was run"
+    toy.call("report", "--results", results, "--out", tmp_path / "again")
+    assert {file.name for file in (tmp_path / "again").iterdir()} == {file.name for file in toy.out.iterdir()}
+    for file in toy.out.iterdir():
+        again = (tmp_path / "again" / file.name).read_bytes()
+        assert again.replace(str(results).encode(), str(toy.results).encode()) == file.read_bytes(), file.name
 
 
 def test_what_is_only_drawn_has_its_command(toy, tmp_path):

@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from digits import write_data
 from phased_lab.paper.waves import FREQUENCY
 
 TINY = {"network": {"units": 6}, "training": {"epochs": 40, "train": 64, "test": 32}}
+STOPPED = "phased: stopped. Finished runs are kept, and the same command continues with the others.\n"
 # The command, with the quick scale of Figure 3 made tiny: three short runs, two at a time.
 COMMAND = f"""
 from phased.cli import main
@@ -24,31 +27,46 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.usefixtures("in_process")
-def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(call, tmp_path: Path, monkeypatch):
-    arguments = ("run", "frequency", "--seeds", "1", "--scale", "quick", "--device", "cpu", "--out", str(tmp_path))
-    parent = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments, "--jobs", "2"],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "400"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    results, end = tmp_path / "frequency", time.monotonic() + 120
-    while not list(results.glob("*.jsonl")):
-        assert parent.poll() is None
-        assert time.monotonic() < end, "the first run did not finish in two minutes"
+def start(*arguments: object) -> subprocess.Popen:
+    """The command as a process."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until(there: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, f"not in {seconds} seconds"
         time.sleep(0.01)
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE  # an orphan that the system has not yet cleared away
+    except psutil.NoSuchProcess:
+        return True
+
+
+def stopped_when(there: Callable[[], object], parent: subprocess.Popen, sent: signal.Signals) -> str:
+    """Send a signal to the command once something is there. Its processes end. Return what it printed as an error."""
+    until(lambda: there() or parent.poll() is not None, 120)
     workers = psutil.Process(parent.pid).children(recursive=True)
     assert workers
-    parent.send_signal(signal.SIGTERM)
+    parent.send_signal(sent)
     _, told = parent.communicate(timeout=60)
-    assert parent.returncode == 143
-    assert told == "phased: stopped. Finished runs are kept, and the same command continues with the others.\n"
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    for worker in alive:
-        worker.kill()
-    assert alive == []
+    until(lambda: all(map(ended, workers)), 10)
+    return told
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("sent, code", [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_signal_ends_the_command_and_its_workers_and_the_same_command_goes_on(call, tmp_path, monkeypatch, sent, code):
+    arguments = ("run", "frequency", "--seeds", 1, "--scale", "quick", "--device", "cpu", "--out", tmp_path)
+    parent, results = start(*arguments, "--jobs", 2), tmp_path / "frequency"
+    told = stopped_when(lambda: list(results.glob("*.jsonl")), parent, sent)
+    assert told == STOPPED or sent == signal.SIGKILL
+    assert parent.returncode == code
     finished = {path: path.stat().st_mtime_ns for path in results.glob("*.jsonl")}
     assert 1 <= len(finished) < 3
     for part, settings in TINY.items():
@@ -58,3 +76,14 @@ def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(c
     assert f"Finished before, not run again: {len(finished)}." in again.output
     assert len(list(results.glob("*.jsonl"))) == 3
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
+
+
+def test_sigterm_stops_the_command_while_it_simulates_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data", images={"train": 2000, "t10k": 500})))
+    monkeypatch.setenv("PHASED_CACHE", str(cache))
+    arguments = ("run", "nmnist", "--seeds", 1, "--only", "*-phased-*", "--scale", "quick", "--device", "cpu")
+    parent = start(*arguments, "--out", tmp_path / "results")
+    assert stopped_when(lambda: list(cache.glob("simulated-train-*")), parent, signal.SIGTERM) == STOPPED
+    assert parent.returncode == 143
+    assert list(cache.glob("*.safetensors")) == []

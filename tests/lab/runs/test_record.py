@@ -124,6 +124,14 @@ def test_a_result_is_read_as_it_was_written(result, at_the_end):
     assert (found.before, found.after) == (None, None), "training drove a gate out of all bounds"
 
 
+@pytest.mark.parametrize("key", ["experiment", "seed", "settings", "curve", "wall", "schema"])
+def test_a_result_with_a_part_missing_is_refused_by_name(key, result):
+    line = result()
+    del line[key]
+    with pytest.raises((KeyError, TypeError), match=f"'{key}'"):
+        parse(json.dumps(line))
+
+
 @pytest.mark.parametrize("word", ["null", "NaN", "Infinity"])
 def test_a_number_that_is_not_finite_is_read_as_such(word, result):
     line = json.dumps(result(epochs=2))

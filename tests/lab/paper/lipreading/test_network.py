@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phased import PhasedGRU, PhasedLSTM
 from phased.learn import Training, fit, make_fabric
 from phased.learn.batch import Batch, Samples
 from phased_lab.paper.lipreading.network import LipNetwork, convolutions
 from phased_lab.paper.lipreading.task import Sentences
-from phased_lab.runs.baselines import BatchNorm
+from phased_lab.runs.baselines import BatchNorm, NormalisedInput
 
 SMALL = LipNetwork(units=(12, 14, 16, 16), normalised=True)
 
@@ -69,6 +70,19 @@ def test_a_batch_is_normalised_in_training(task):
     torch.testing.assert_close(seen["x"][valid].std(0, correction=0), torch.ones(16), atol=1e-2, rtol=0)
 
 
+@pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
+def test_a_folded_layer_computes_what_the_normalised_one_does(cell):
+    layer = NormalisedInput(cell(3, 4, ratio_on=0.5, period=3.0))
+    time = torch.rand(9, 5, dtype=torch.float64).cumsum(0)
+    for _ in range(20):
+        layer(2 + 3 * torch.randn(9, 5, 3), time)
+    layer.eval()
+    x = torch.randn(9, 5, 3)
+    before = layer.layer.weight_ih_l0.clone()
+    torch.testing.assert_close(layer.folded()(x, time)[0], layer(x, time)[0])
+    assert torch.equal(layer.layer.weight_ih_l0, before)
+
+
 def spoiled(samples: Samples, after: float) -> Samples:
     """Other samples after this time."""
     late = (samples.time > after).view(*samples.time.shape, *[1] * (samples.x.dim() - 2))
@@ -101,10 +115,10 @@ def test_updates_are_those_of_samples_and_open_gates(task):
     assert replace(SMALL, model="lstm").build(task, 0).updates(batch) is None
 
 
-@pytest.mark.parametrize("model, epochs", [("phased", 18), ("lstm", 10), ("bn-lstm", 6)])
-def test_words_of_made_up_clips_are_learned(task, model, epochs, tmp_path):
+@pytest.mark.parametrize("model", LipNetwork.applies)
+def test_words_of_made_up_clips_are_learned(task, model, tmp_path):
     task = replace(task, resolution="low", silent=0.0, blind=0.0)
-    training = Training(epochs=epochs, batch=2, rate=2e-2, train=8, test=2)
+    training = Training(epochs=18, batch=2, rate=2e-2, train=8, test=2)
     network = replace(SMALL, model=model, ratio_on=0.5, periods=((10.0, 500.0), (100.0, 900.0))).build(task, 0)
     trained = fit(task, network, training, tmp_path, make_fabric("cpu"))
     assert trained.curve[-1].loss < 0.5 * trained.curve[0].loss

@@ -62,6 +62,17 @@ def test_the_timeline_has_a_step_at_every_frame_and_every_row_of_sound_and_label
         assert torch.equal(batch.y[mine, place], loaded.clips.words[row][batch.segment[mine, place]])
 
 
+def test_an_epoch_visits_every_training_clip_once_in_an_order_of_its_own(task):
+    placed, seen = task.to(CPU, 8), []
+    for epoch in (1, 2):
+        batches = [placed.batch(0, "train", epoch, index, size) for index, size in enumerate((8, 8, 5))]
+        seen.append(torch.cat([batch.y.sum(0) for batch in batches]))
+    assert not torch.equal(*seen)
+    assert torch.equal(*(sums.sort().values for sums in seen))
+    with pytest.raises(ValueError, match="an epoch must have at most 21 sequences"):
+        placed.batch(0, "train", 1, 2, 8)
+
+
 def test_batches_are_functions_of_their_arguments_and_all_frames_of_a_clip_are_changed_alike(task):
     task = replace(task, flip=True, shift=3.0, zoom=0.1, light=0.3)
     one, other = (task.batch(3, "train", 5, 1, 4) for _ in range(2))
