@@ -18,9 +18,9 @@ class PhasedClassifier(ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
     """A network with time gates that classifies sequences of measurements at uneven times, with scikit-learn's conventions.
 
     `fit` scales the measurements, makes inputs from last-known values, masks, ages and the history of each sequence, and takes
-    periods from the data's own gaps and spans. On held-out sequences it stops early, and chooses between sparse and open gates and
-    random convolutions. The same seed gives the same numbers on the same machine. `predict_proba`,
-    `online` and `save` come after it.
+    periods from the data's own gaps and spans. On held-out sequences it stops early, and chooses between sparse and open gates
+    and random convolutions. The same seed gives the same numbers on the same machine. `predict_proba`, `online` and `save` come
+    after it.
 
     Args:
         units: Units of each layer.
