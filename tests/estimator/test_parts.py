@@ -75,3 +75,22 @@ def test_memory_of_a_sequence_with_convolutions_stays_within_bounds():
     sequence = model.online()
     sequence.push(0.0, {"x0": 1.0})
     assert len(sequence.dump()) < 40_000
+
+
+def test_with_class_weights_there_are_no_convolutions():
+    assert list(PhasedClassifier(**SMALL, class_weight="balanced").fit(X, Y).report_.parts) == ["network"]
+
+
+def test_ctrl_c_while_convolutions_are_fitted_keeps_the_network(monkeypatch):
+    def stopped(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choosing, "convolve", stopped)
+    model = PhasedClassifier(**SMALL).fit(X, Y)
+    assert (model.report_.interrupted, model.report_.part) == (True, "network")
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_shares_of_a_batch_do_not_depend_on_the_other_sequences_in_it(part):
+    model = PhasedClassifier(**SMALL).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(X[7:20])[2], model.predict_proba(X)[9], atol=1e-6)

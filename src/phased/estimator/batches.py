@@ -76,7 +76,7 @@ class Sequences:
         y: targets, (n,) or (steps,); zeros where they are not known.
         counts: None with one target per sequence; else whether the target of a step is known, (steps,) bool.
         summary: summaries of the inputs of each sequence, (n, columns); None if the network computes them in every batch.
-        shares: shares of the steps of each sequence (`phased.estimator.shares`), (n, features); None if no network reads them.
+        shares: random kernels whose shares of the steps of each sequence a batch has; None if no network reads them.
         step_first: whether all sequences of a step lie together in the memory of a batch, as torch's layers read them. A phased
             layer reads one sequence after another.
     """
@@ -88,7 +88,7 @@ class Sequences:
     y: Tensor
     counts: Tensor | None = None
     summary: Tensor | None = None
-    shares: Tensor | None = None
+    shares: Shares | None = None
     step_first: bool = False
 
     def __len__(self) -> int:
@@ -111,10 +111,6 @@ class Sequences:
         order = np.concatenate([some for some, _ in parts])
         return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
 
-    def with_shares(self, shares: Shares | None) -> Self:
-        """A copy with the shares of all sequences, if the network reads them."""
-        return self if shares is None else replace(self, shares=torch.from_numpy(shares.batch(self.x.numpy(), self.offset)))
-
     def batch(self, chosen: Indices) -> Batch:
         """These sequences, padded."""
         places = self._places(chosen)
@@ -127,7 +123,9 @@ class Sequences:
         if self.summary is not None:
             streams[SUMMARY] = self._once(self.summary.index_select(0, which))
         if self.shares is not None:
-            streams[SHARES] = self._once(self.shares.index_select(0, which))
+            rows, offset = gather(self.offset, chosen)
+            x = self.x.index_select(0, torch.from_numpy(rows).to(self.x.device)).cpu().numpy()
+            streams[SHARES] = self._once(torch.from_numpy(self.shares.batch(x, offset)).to(self.x.device))
         if self.counts is None:
             return Batch(streams, self.y.index_select(0, which))
         return Batch(streams, places.padded(self.y), places.padded(self.counts))

@@ -31,6 +31,7 @@ class PhasedClassifier(ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
         cell: "phased_lstm" or "phased_gru"; "lstm" or "gru" for a comparison with a layer of torch.
         convolutions: With one target per sequence, also try random convolutions that a ridge reads. Alone, or together with the
             recurrent network, they give the answers if they are better on the held-out sequences by more than a standard error.
+            They have no class weights, and are left out with `class_weight`.
         learning_rate: Learning rate of AdamW.
         weight_decay: Decay of weight matrices; gates and biases have none.
         dropout: Dropout of the dense layers and of the states.

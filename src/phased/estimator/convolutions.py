@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,24 +10,31 @@ import torch
 
 from phased.estimator.batches import Indices, Sequences, in_batches
 from phased.estimator.network import SHARES, Network
-from phased.estimator.ragged import gather, offsets
+from phased.estimator.ragged import gather
 from phased.estimator.ridge import Ridge
 from phased.estimator.summary import REAL
 from phased.estimator.targets import Classes, Target
 
+MOST = 20_000
+"""Sequences that a ridge is fitted to, at most: its time and memory grow with them."""
+
 
 @torch.no_grad()
 def convolve(network: Network, data: Sequences, chosen: Indices, target: Target, seed: int) -> Sequences:
-    """Fit the shares and the linear layer of a network to these sequences; returns the data with the shares of all sequences.
+    """Fit the shares and the linear layer of a network to these sequences, or to `MOST` of them.
 
-    The network has measured the pieces of its summaries on the same sequences.
+    The network has measured the pieces of its summaries.
+
+    Returns:
+        The data, whose batches have shares.
     """
     shares, linear = network.shares, network.linear
     assert shares is not None
     assert linear is not None
-    steps = gather(data.offset, chosen)[0]
-    shares.fit(data.x.numpy()[steps], offsets(data.lengths[chosen]), seed)
-    data = data.with_shares(shares)
+    chosen = np.random.default_rng(seed).permutation(chosen)[:MOST]
+    steps, offset = gather(data.offset, chosen)
+    shares.fit(data.x.numpy()[steps], offset, seed)
+    data = replace(data, shares=shares)
     rows: dict[int, Any] = {}
     for some in in_batches(data, chosen):
         batch = data.batch(some)

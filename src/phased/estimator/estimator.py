@@ -165,8 +165,12 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
         tried = self._openings(data, train, test, batch, seed, folder)
         first, interrupted = choosing.chosen(tried), any(each.trained.course.interrupted for each in tried)
-        alone = interrupted or not self.convolutions
-        parts = [first] if alone else choosing.parts(first, train, test, target, seed)
+        parts, weight = [first], self.get_params().get("class_weight")
+        if self.convolutions and weight is None and not interrupted:
+            try:
+                parts = choosing.parts(first, train, test, target, seed)
+            except KeyboardInterrupt:  # the network is kept
+                interrupted = True
         first = best = choosing.chosen(parts)
         everyone, again = np.concatenate([train, test]), bool(self.refit) and validation is None and not interrupted
         if again and first.trained.course.best and first.part != "convolutions":
@@ -326,7 +330,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         steps = len(events.time)
         nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
         device = one_device(self.device).device
-        data = self._sequences(events, nothing).with_shares(network.shares).to(device)
+        data = replace(self._sequences(events, nothing), shares=network.shares).to(device)
         if device.type != "cpu":
             network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error
         found = training.answers(network, data, np.arange(len(events)))

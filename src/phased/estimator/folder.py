@@ -68,10 +68,13 @@ def card(config: Config) -> str:
     classes = None if config.classes is None else config.classes.values
     answer = "a number" if classes is None else f"one of {len(classes)} classes: {named(map(str, classes))}"
     when = "at each step" if config.every_step else "for each sequence"
-    what = (
-        f"A model that gives {answer}, {when} of measurements at uneven times: one layer of {parameters['units']} units "
-        f"({parameters['cell']}), and a linear layer on its last, mean and highest states and on summaries of the inputs."
+    network = (
+        f"a recurrent layer of {parameters['units']} units ({parameters['cell']}) between dense layers, and a linear layer that "
+        f"also reads summaries of the inputs"
     )
+    convolutions = "random convolutions over the inputs, and summaries of the inputs, read by a ridge"
+    made_of = {"network": network, "convolutions": convolutions, "both": f"the mean of {network}, and of {convolutions}"}
+    what = f"A model that gives {answer}, {when} of measurements at uneven times: {made_of[report.part]}."
     reads = (
         f"Variables over time: {named(config.variables)}. Known once a sequence: {named(config.statics)}. Times are in "
         f"{unit}; the training sequences have a median gap of {report.gap:.4g} and a median span of {report.span:.4g}, at most "

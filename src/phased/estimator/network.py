@@ -222,7 +222,8 @@ class Network(Model):
 
         So it is stronger with more pieces, and weaker with more sequences.
         """
-        of_pieces = self.decay * (self.head.weight[:, self.sizes.units :] - self.begun).square().sum()
+        weight = self.head.weight[:, self.sizes.units :]
+        of_pieces = self.decay * (weight - self.begun.to(weight.device)).square().sum()
         return of_pieces if self.pairs is None else of_pieces + self.pairs.penalty()
 
     def extra_repr(self) -> str:
