@@ -30,15 +30,6 @@ def test_outputs_and_gradients_are_those_of_the_cpu():
         torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-4)
 
 
-def test_holding_has_the_same_gradient_every_time():
-    time = torch.arange(2000.0).unsqueeze(1).expand(2000, 8)
-    timeline = Timeline.of({"slow": time[::500].cuda(), "fast": time.cuda()})
-    output = torch.randn(4, 8, 33, device="cuda", requires_grad=True)
-    to_held = torch.randn(2000, 8, 33, device="cuda")
-    gradients = [torch.autograd.grad(hold(output, timeline.latest["slow"]), output, to_held)[0] for _ in range(5)]
-    assert all(torch.equal(gradient, gradients[0]) for gradient in gradients)
-
-
 def test_a_timeline_with_a_given_number_of_steps_does_not_synchronise(unsynchronised):
     streams = {name: (time, lengths) for name, (_, time, lengths) in there(batch(LENGTHS)).items()}
     output = torch.randn(40, 4, 6, device="cuda")
