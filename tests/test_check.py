@@ -210,6 +210,16 @@ def test_a_wrong_argument_is_refused(wrong):
     unchanged()
 
 
+def test_the_message_of_the_design_is_the_message_given():
+    rnn = PhasedLSTM(3, 5, batch_first=True)
+    with pytest.raises(ValueError) as caught:
+        rnn(torch.randn(4, 128, 3), torch.arange(128))
+    assert str(caught.value) == (
+        "time must have the shape of input without features, (4, 128), got (128,). "
+        "Pass time.expand(4, 128) if all sequences share one clock."
+    )
+
+
 @pytest.mark.parametrize(
     "time",
     [T[:, 0].unsqueeze(-1).expand(6, 4), T[..., None].squeeze(-1), T.T.T, T.float(), T.int(), 0 * T, 0 * T.long()],

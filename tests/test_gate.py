@@ -97,13 +97,24 @@ def test_a_triangle_rises_to_one_in_the_middle_and_falls_to_zero_and_a_square_is
 
 
 @given(phases, ratios, st.floats(0.0, 1.0), shapes)
-def test_the_leak_acts_in_the_closed_phase_only(phi, r_on, alpha, shape):
+def test_a_gate_is_open_in_its_share_of_the_cycle_and_the_leak_acts_in_the_rest(phi, r_on, alpha, shape):
     tight, leaky = openness(f64(phi), f64(r_on), 0.0, shape), openness(f64(phi), f64(r_on), alpha, shape)
     if phi < r_on:
         assert leaky == tight
+        assert tight.item() == pytest.approx(1.0 if shape == "square" else 1 - abs(2 * phi / r_on - 1))
     else:
         assert tight == 0
         assert leaky.item() == pytest.approx(alpha * phi)
+
+
+def test_a_gate_gives_every_unit_at_every_time():
+    gate = TimeGate(f64([10.0, 20.0, 30.0]), f64([0.0, 1.0, 2.0]), f64([0.5, 0.1, 1.0]))
+    t = 100 * torch.rand(4, 2, dtype=torch.float64)
+    k = gate(t)
+    assert k.shape == (4, 2, 3)
+    assert k.dtype == torch.float64
+    for unit in range(3):
+        torch.testing.assert_close(k[..., unit], openness(phase(t, gate.period[unit], gate.shift[unit]), gate.ratio_on[unit]))
 
 
 # The gradients

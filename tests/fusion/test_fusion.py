@@ -247,6 +247,14 @@ def squeezed(samples):
 # As a torch module
 
 
+def test_a_state_dict_goes_from_one_network_to_another():
+    first, second = network(), network()
+    second.load_state_dict(first.state_dict())
+    streams = batch(LENGTHS)
+    assert torch.equal(first(streams).output, second(streams).output)
+    assert {"sensors.eyes.weight_ih_l1", "merged.period_l1"} <= set(first.state_dict())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_other_dtypes_keep_times_in_float64(dtype):
     fusion = network().to(dtype)

@@ -35,9 +35,11 @@ def test_a_wrong_number_is_refused_on_meta_too():
 
 
 @each_layer
+@pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "cpu"])
-def test_a_layer_on_meta_gives_meta_outputs_of_the_right_shape(make, backend):
-    rnn = on_meta(make, 3, 5, 2, bidirectional=True, leak=0.01, backend=backend)
+def test_a_layer_on_meta_gives_meta_outputs_of_the_right_shape(make, training, backend):
+    """The leak acts in training alone."""
+    rnn = on_meta(make, 3, 5, 2, bidirectional=True, leak=0.01, backend=backend).train(training)
     x, time = torch.empty(3, 4, 3, device="meta"), torch.empty(3, 4, device="meta")
     for lengths in (None, torch.empty(4, dtype=torch.int64, device="meta"), [3, 1, 0, 3]):
         output, *final = flat(rnn(x, time, lengths=lengths))
@@ -88,6 +90,15 @@ def test_a_layer_on_the_cpu_ignores_torchs_default_device():
         rnn = PhasedGRU(3, 5, device="cpu", period=LogUniform(2, 40), backend="reference").eval()
         output, _ = rnn(x, time, lengths=[9, 3, 0, 9])
     assert torch.equal(output, rnn(x, time, lengths=[9, 3, 0, 9])[0])
+
+
+@each_layer
+def test_a_layer_on_meta_takes_a_state_dict_by_assignment(make):
+    rnn = make(3, 5, period=LogUniform(2, 40)).eval()
+    empty = on_meta(make, 3, 5).eval()
+    empty.load_state_dict(rnn.state_dict(), assign=True)
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    assert torch.equal(empty(x, time)[0], rnn(x, time)[0])
 
 
 def test_a_layer_without_values_names_the_way_to_get_them():

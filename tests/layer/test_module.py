@@ -1,6 +1,7 @@
 """Life as a module: saved, copied, converted, autocast, compiled and exported, it stays the same layer."""
 
 import copy
+import io
 import pickle
 from contextlib import nullcontext
 from typing import Any
@@ -23,8 +24,10 @@ def full(make: type) -> Layer:
 
 
 def from_state_dict(rnn: Layer) -> Layer:
-    other = full(type(rnn))
-    other.load_state_dict(rnn.state_dict())
+    other, file = full(type(rnn)), io.BytesIO()
+    torch.save(rnn.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file))
     return other
 
 

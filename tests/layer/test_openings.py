@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad
 from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
 
 from layers import Doubled, Layer, each_direction, each_layer
 from phased import LogUniform, PhasedLSTM, never_open, updates, wake
 from phased.openings import BATCHES, suggested
-from strategies import clocks, f64, ragged, seeds
+from strategies import BACKENDS, clocks, f64, ragged, seeds
 
 SEVEN = {"period": f64([4.0, 4.0, 1e6, 4.0, 1e6, 4.0, 4.0]), "shift": f64([0.0, 1.0, 5e5, 2.0, 5e5, 3.0, 0.5]), "ratio_on": 0.5}
 """Seven units, of which 2 and 4 are closed for the first half million units of time."""
@@ -41,8 +42,9 @@ def message(rnn: Layer, time: Tensor | None = None, **options: Any) -> str:
 
 
 @each_layer
-def test_units_that_never_open_are_counted_in_one_warning_after_twenty_batches(make):
-    rnn = make(3, 7, **SEVEN)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_units_that_never_open_are_counted_in_one_warning_after_twenty_batches(make, backend):
+    rnn = make(3, 7, backend=backend, **SEVEN)
     train(rnn, 19)
     with pytest.warns(UserWarning, match=r"^2 of 7 units of layer 0 have opened in no .* so they learn nothing\. Choose"):
         train(rnn, 1)
@@ -89,6 +91,15 @@ def with_values(name: str, value: float, *units: int) -> Layer:
 )
 def test_the_warning_says_what_the_units_do_and_what_helps(rnn, time, says):
     assert re.search(says, message(rnn, time))
+
+
+def test_it_is_the_units_with_no_update_that_are_counted():
+    torch.manual_seed(3)
+    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
+    time = torch.arange(60).unsqueeze(1).expand(60, 2)
+    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
+    assert 0 < closed < 50
+    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
 
 
 def train_inputs(rnn: Layer) -> None:
@@ -224,6 +235,14 @@ def test_a_compiled_layer_does_not_count():
         train(compiled, 1)
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    x = torch.randn(30, 4, 3, requires_grad=True)
+    checkpoint(lambda x: rnn(x, clocks(30, 4))[0], x, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
+    assert rnn._openings.active
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise(unsynchronised):
     settings = SEVEN | {"device": "cuda"}
@@ -348,6 +367,13 @@ def test_the_shift_that_opens_a_unit_is_the_nearest():
     rnn = PhasedLSTM(1, 1, period=1000.0, shift=f64([500.0]), ratio_on=0.1)
     wake(rnn, [[0.0, 200.0], [300.0]])
     assert rnn.shift_l0.item() == pytest.approx(950.0)  # open from 950 to 1050, which is 50 in the cycle of 0
+
+
+def test_microseconds_since_1970_wake_units_too():
+    time = 1_700_000_000_000_000 + torch.arange(100) * 1_000_003
+    rnn = PhasedLSTM(1, 200, period=LogUniform(1e6, 1e12), ratio_on=1e-3)
+    assert wake(rnn, time) > 0
+    assert not never_open(rnn, time).any()
 
 
 def test_parametrised_shifts_are_set_through_their_parametrisation():

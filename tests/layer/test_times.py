@@ -92,6 +92,12 @@ def test_layers_streams_and_counts_refuse_them(call):
         call(lstm(), unix(1, 1).float())
 
 
+def test_the_check_can_be_switched_off():
+    rnn, rounded = lstm(), unix(1, 1).float()
+    rnn.check_time = False
+    assert rnn(X, rounded)[0].isfinite().all()
+
+
 ORDINARY = {
     "nothing but zeros": torch.zeros(200, 2),
     "a standstill": torch.full((200, 2), 1234.5),
@@ -132,6 +138,15 @@ def test_times_that_float32_counts_never_raise_an_alarm(seed, rate, start, copie
     since = torch.rand(200, 2, dtype=torch.float64, generator=draw).cumsum(0) / rate
     time = (start + since).clamp(max=2**24 - 1).float()[torch.arange(200) // copies * copies]
     clock.flat(time).check_rounding(lambda: 0.0)
+
+
+@given(seeds, st.floats(0.05, 1e6), st.sampled_from([1, 10**3, 10**6, 10**9]))
+def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
+    draw = torch.Generator().manual_seed(seed)
+    gaps = -torch.rand(200, 2, dtype=torch.float64, generator=draw).log() / rate
+    time = ((NOW + gaps.cumsum(0)) * unit).float()
+    with pytest.raises(ValueError, match="time must tell its steps apart"):
+        clock.flat(time).check_rounding(lambda: float(unit))
 
 
 def test_times_on_another_device_are_not_read():

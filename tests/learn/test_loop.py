@@ -99,8 +99,10 @@ def test_the_loss_of_labels_a_step_is_the_mean_over_labels(train):
     assert trained.curve[0].loss == pytest.approx(wanted.item(), rel=1e-5)
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_others(train):
-    curves = [numbers(train(folder, seed=seed)[0].curve) for folder, seed in (("a", 1), ("b", 1), ("c", 2))]
+@pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
+def test_the_same_seed_gives_the_same_numbers_and_another_others(train, model):
+    network = NetworkConfig(model, units=5)
+    curves = [numbers(train(folder, network=network, seed=seed)[0].curve) for folder, seed in (("a", 1), ("b", 1), ("c", 2))]
     assert curves[0] == curves[1] != curves[2]
 
 

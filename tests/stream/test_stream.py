@@ -5,11 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
-from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, states
+from strategies import seeds
+from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, some_layer, states
 
 # Equal to the layer
 
@@ -24,6 +27,17 @@ def test_a_stream_is_the_layer_in_eval(make, dtype):
     want, _ = rnn.eval()(x, t)
     assert output.dtype == dtype
     torch.testing.assert_close(output, want)
+
+
+@given(seeds, some_layer, st.integers(0, 12), st.floats(-1e9, 1e9))
+def test_a_stream_is_the_layer_wherever_time_is(seed, make, count, start):
+    torch.manual_seed(seed)
+    rnn = build(make).eval()
+    x, t = events(count, start=start)
+    stream = Stream(rnn)
+    want, final = rnn(x, t)
+    torch.testing.assert_close(stream.run(x, t), want)
+    torch.testing.assert_close(states(stream.state), states(final))
 
 
 @each_layer

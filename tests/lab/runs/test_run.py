@@ -62,6 +62,12 @@ def test_the_settings_are_the_papers():
         assert (run.task, run.network.ratio_on, run.network.learn_ratio_on) == (Adding(), 0.05, False)
 
 
+def test_settings_name_only_what_has_a_meaning_for_the_model():
+    phased, lstm, bn_lstm = (tiny_run(model=model).settings for model in ("phased", "lstm", "bn-lstm"))
+    assert ("leak" in phased, "time_unit" in phased, phased["period"]) == (True, False, "exp U(1, 3)")
+    assert ("leak" in lstm, "normalise" in lstm, bn_lstm["normalise"]) == (False, False, "input")
+
+
 @pytest.mark.parametrize("model", ["phased", "lstm"])
 def test_a_result_is_one_line_that_says_everything_and_the_trained_network_can_be_had_back(tmp_path, model):
     run = tiny_run(model=model)
