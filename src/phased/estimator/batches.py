@@ -69,15 +69,15 @@ class Sequences:
     """Sequences with their inputs, and a target for each sequence or for each step.
 
     Args:
-        x: inputs of all steps, (steps, features + static); the static ones are the same at every step of a sequence.
+        x: inputs of all steps, (steps, features + static). Static inputs are constant within a sequence.
         time: time of each step since the first of its sequence, in median gaps, (steps,) float64.
         static: inputs of the static variables, (n, static).
         offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
-        y: targets, (n,) or (steps,); zeros where they are not known.
-        counts: None with one target per sequence; else whether the target of a step is known, (steps,) bool.
-        summary: summaries of the inputs of each sequence, (n, columns); None if the network computes them in every batch.
-        shares: random kernels whose shares of the steps of each sequence a batch has; None if no network reads them.
-        step_first: whether all sequences of a step lie together in the memory of a batch, as torch's layers read them. A phased
+        y: targets, (n,) or (steps,). Unknown targets are 0.
+        counts: whether the target of each step is known, (steps,) bool, or None with one target per sequence.
+        summary: summaries of the inputs of each sequence, (n, columns), or None if the network computes them per batch.
+        shares: random kernels that add shares to every batch, or None if the network reads no shares.
+        step_first: whether all sequences of a step are contiguous in the memory of a batch, as torch's layers expect. A phased
             layer reads one sequence after another.
     """
 

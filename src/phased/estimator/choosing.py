@@ -18,11 +18,11 @@ from phased.estimator.targets import Number, Target
 from phased.estimator.training import Course, answers
 
 FOLLOWS = 0.75
-"""A target is a later value of a variable if their difference has less than this part of the target's variance."""
+"""Part of the target's variance. A target counts as a later value of a variable if their difference varies by less."""
 
 
 class Trained(NamedTuple):
-    """A trained network, its task, the course of the training, and the share of updates on the training sequences."""
+    """A trained network with its task, the course of the training, and the share of updates on the training sequences."""
 
     network: Network
     task: EventTask
@@ -31,7 +31,7 @@ class Trained(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A trained model with one opening of the gates, its scores, and the loss of each held-out sequence."""
+    """A trained model with one opening of the gates, the scores, and the loss of each held-out sequence."""
 
     opening: Opening
     part: Part
@@ -50,9 +50,10 @@ class Candidate(NamedTuple):
 
 
 def parts(first: Candidate, train: Indices, test: Indices, target: Target, seed: int) -> list[Candidate]:
-    """A model whose recurrent network gives the answers, and the same with random convolutions, by rising cost.
+    """Return candidates for each part that gives the answers, by rising cost. `first` answers by the recurrent network.
 
-    The network is left with the part that was tried last. With a target at each step there are no convolutions.
+    The other candidates use random convolutions, and are tried only with one target per sequence. The network keeps the part that
+    was tried last.
     """
     tried, network, data = [first], first.trained.network, first.trained.task.data
     if data.counts is None:
@@ -67,11 +68,11 @@ def parts(first: Candidate, train: Indices, test: Indices, target: Target, seed:
 
 
 def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number) -> tuple[int, float, float] | None:
-    """The variable whose later value the target at each step is, as far as the training sequences show.
+    """Find the variable with later values that are the targets of the steps, according to the training sequences.
 
     Returns:
-        The number of the variable, and the factor and the constant that make of its scaled value the target that is equal to it,
-        scaled. None if no variable differs from the target by clearly less than the target varies.
+        Index of the variable, and the factor and the constant that turn its scaled values into scaled targets of equal value.
+        None with one target per sequence, or if no variable differs from the target by less than `FOLLOWS` demands.
     """
     if data.counts is None:
         return None
@@ -88,7 +89,7 @@ def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number)
 
 
 def chosen(tried: Sequence[Candidate]) -> Candidate:
-    """The candidate to keep, of candidates with rising costs: a later one only if its loss is lower by a standard error."""
+    """Return the candidate to keep. Later candidates cost more, so the loss must be lower by more than its standard error."""
     best = tried[0]
     for each in tried[1:]:
         if is_better(each.losses, best.losses):
@@ -97,7 +98,7 @@ def chosen(tried: Sequence[Candidate]) -> Candidate:
 
 
 def is_better(losses: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
-    """Whether the mean loss of the same sequences is lower by more than the standard error of the difference."""
+    """Return whether the mean loss of the same sequences is lower by more than the standard error of the difference."""
     gained = than - losses
     error = float(gained.std(ddof=1)) / np.sqrt(len(gained)) if len(gained) > 1 else 0.0
     return bool(gained.mean() > error)

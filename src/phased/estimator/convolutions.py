@@ -1,4 +1,4 @@
-"""The random convolutions of a model: shares of steps, and pieces of summaries, read by a ridge."""
+"""Random convolutions of a model: a ridge on shares of steps and on pieces of summaries."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from phased.estimator.summary import REAL
 from phased.estimator.targets import Classes, Target
 
 MOST = 20_000
-"""Sequences that a ridge is fitted to, at most: its time and memory grow with them."""
+"""Largest number of sequences that a ridge is fitted to. Time and memory of the fit grow with this number."""
 
 
 @torch.no_grad()
 def convolve(network: Network, data: Sequences, chosen: Indices, target: Target, seed: int) -> Sequences:
-    """Fit the shares and the linear layer of a network to these sequences, or to `MOST` of them.
+    """Fit the shares and the linear layer of a network to at most `MOST` of the chosen sequences.
 
-    The network has measured the pieces of its summaries.
+    Call `network.measure` first, which sets the pieces of the summaries.
 
     Returns:
-        The data, whose batches have shares.
+        The data with shares in every batch.
     """
     shares, linear = network.shares, network.linear
     assert shares is not None

@@ -1,4 +1,4 @@
-"""Targets from the sequences themselves: the next value of a variable, or its value a fixed time later."""
+"""Targets from future measurements: the next value of a variable, or the value a fixed time later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def future_values(events: Events, variable: str, horizon: float | str | None) ->
 
 
 def _measured(events: Events, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the steps at which a variable of the table is measured, and its numbers or texts there."""
+    """Return the steps at which a variable of the table is measured, and the measured numbers or texts."""
     names = events.settings.in_table(events.variables)
     if name in events.settings.in_table(events.statics):
         raise ValueError(f"the target must be measured over time, got {name!r}, which is static. Choose one of {listed(names)}.")
@@ -53,7 +53,7 @@ def _measured(events: Events, name: str) -> tuple[NDArray[np.int64], NDArray[Any
 
 
 def _in_sequence(events: Events, at: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each step whether the measurement of its number in `place` exists and is in the sequence of the step."""
+    """Return whether measurement `place` of each step exists and belongs to the sequence of the step."""
     sequence = events.sequence
     return np.asarray(np.append(sequence[at], -1)[np.minimum(place, len(at))] == sequence)
 
@@ -61,7 +61,7 @@ def _in_sequence(events: Events, at: NDArray[np.int64], place: NDArray[np.int64]
 def _later(
     events: Events, name: str, at: NDArray[np.int64], known: NDArray[Any], ahead: float
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return for each step the number of the first measurement at the wanted time, and whether there is one."""
+    """Return index and existence of the first measurement at the wanted time of each step."""
     steps, wanted = len(events.time), events.time + ahead
     slack = SAME * np.spacing(np.maximum(np.abs(wanted), np.abs(events.time)))
     time, sequence = events.time[at], events.sequence

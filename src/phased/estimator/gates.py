@@ -17,9 +17,9 @@ from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
 Opening = Literal["sparse", "open"]
-"""How gates begin: open for a part of the time, which they learn; or always open, and later training charges for openness."""
+"""Initial gates: open for a part of the time, or always open. Training with open gates adds an openness cost later."""
 PRICE, FREE = 1.0, 0.4
-"""Openness cost of gates that begin open, and the part of the training in which it is not charged."""
+"""Openness cost of gates that begin open, and the part of the training before the cost applies."""
 RATIO_ON = 0.2
 OPEN_GAPS = 16.0
 """Median gaps of a sequence during which a unit is open, at least: where there are few samples, a unit needs most of them."""
@@ -30,7 +30,7 @@ LEAST_BUDGET = 10 * SMALLEST_RATIO
 
 
 def openings(cell: str, span: float, budget: float | None) -> list[Opening]:
-    """The openings that are tried, by rising cost. With a budget, or where sparse gates are always open, there is one."""
+    """Return the openings to try, by rising cost. Only one is left without gates, with a budget, or for short spans."""
     if not cell.startswith("phased"):
         return ["open"]
     if budget is not None:
@@ -39,15 +39,15 @@ def openings(cell: str, span: float, budget: float | None) -> list[Opening]:
 
 
 def sparse_ratio(span: float) -> float:
-    """The open ratio with which sparse gates begin, for sequences with this median span in median gaps."""
+    """Return the initial open ratio of sparse gates, for sequences with this median span in median gaps."""
     return min(1.0, max(RATIO_ON, OPEN_GAPS / span))
 
 
 def settings(span: float, budget: float | None, opening: Opening) -> dict[str, Any]:
-    """Gates for sequences with this median span; times count in median gaps.
+    """Return the settings of gates for sequences with this median span, in median gaps.
 
-    Periods go from two gaps to a span, the range in which a unit opens several times in a sequence and not at every step. Where
-    sequences are short, two octaves below the span are used.
+    Periods range from two gaps to the span, so that a unit opens several times in a sequence, but not at every step. Short
+    sequences use the two octaves below the span.
     """
     low = 2.0 if span >= SHORT else span / 4
     ratio_on = 1.0 if opening == "open" else sparse_ratio(span)

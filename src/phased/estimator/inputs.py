@@ -1,10 +1,11 @@
-"""Inputs: what the network reads at each step of a sequence.
+"""Inputs of the network at each step of a sequence.
 
-A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now,
-and the logarithm of the time since that. Two more inputs are the time since the step before and since the first step. A variable
-that is a number is read a second time, relative to the measurements of its own sequence so far: its deviation from their mean,
-its change since the measurement before, the rate of this change, and the logarithm of their spread. Nothing depends on the units
-of the data: values are scaled, and times count in median gaps.
+A step is one time at which something was measured. Its inputs contain, for each variable, the last known value, whether the
+variable was measured at this step, and the logarithm of the time since the last measurement. Two more inputs are the logarithm of
+the time since the previous step, and the time since the first step. Each numeric variable has four more inputs, relative to the
+measurements of the sequence so far: the deviation from their mean, the change since the previous measurement, the rate of this
+change, and the logarithm of their spread. The inputs do not depend on the units of the data: values are scaled, and times are in
+median gaps or, since the first step, in median spans.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from phased.ops.native import core
 Rows = NDArray[np.float32]
 
 SPREAD = 0.05
-"""Added, squared, to the variance of the measurements so far, in spreads of the training: one measurement has no variance."""
+"""The square is added to the variance of the measurements so far, in scaled units. One measurement has a variance of 0."""
 MOST = 8.0
-"""Largest deviation, change and rate."""
+"""Largest absolute deviation, change and rate."""
 SOON = 0.3
-"""Added to the time between two measurements, in median gaps, before a change is divided by it."""
+"""Added to the time between two measurements, in median gaps, before a change is divided by this time."""
 
 
 class Inputs:
-    """The inputs of steps, from measurements. A batch of sequences and a sequence that arrives event by event have the same.
+    """Inputs of steps, computed from measurements. Batches and online sequences give the same inputs.
 
     Args:
-        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
+        numbers: True for each numeric variable, False for each indicator of a text level.
         span: median span, in median gaps.
 
     Attributes:
-        width: inputs of a step, without those of static variables.
-        own: for each number the index of its variable.
-        core: the same in the compiled core, or None.
+        width: number of inputs of a step, without static variables.
+        own: index of the variable of each number.
+        core: the same object in the compiled core, or None.
     """
 
     def __init__(self, numbers: Sequence[bool], span: float) -> None:
@@ -49,21 +50,21 @@ class Inputs:
         self.core = None if core is None else core.Inputs(len(numbers), len(self.own), place.tolist(), settings)
 
     def kept(self) -> dict[str, int]:
-        """The sizes of the state of a sequence beside its last row, by name.
+        """Return the sizes of the arrays that hold the state of a sequence in addition to its last row, by name.
 
-        "since": time of the last measurement of each variable, in median gaps. "count": its measurements. "mean", "square": of
-        each number the mean of its measurements, and the sum of their squared deviations from it.
+        "since": time of the last measurement of each variable, in median gaps. "count": number of measurements of each variable.
+        "mean", "square": mean, and sum of squared deviations from the mean, of the measurements of each number.
         """
         return {"since": self.variables, "count": self.variables, "mean": len(self.own), "square": len(self.own)}
 
     def step(self, x: Rows, state: dict[str, Array], now: Array, after: Array, values: Rows) -> None:
-        """Take the next step of some sequences, in place.
+        """Update rows and states by the next step of some sequences, in place.
 
         Args:
-            x: rows of the step before.
-            state: see `kept`; each of shape (sequences, size).
+            x: rows of inputs of the previous step, (sequences, width).
+            state: arrays of `kept`, each of shape (sequences, size).
             now: times since the first step, in median gaps, (sequences,).
-            after: times since the step before.
+            after: times since the previous step, in median gaps, (sequences,).
             values: scaled values, NaN where not measured, (sequences, variables).
         """
         own = self.own
@@ -73,7 +74,7 @@ class Inputs:
         state["count"] += new
         seen, of_own = state["count"][:, own], new[:, own]
         given, apart = values[:, own].astype(np.float64), now[:, None] - state["since"][:, own]
-        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing was measured
+        with np.errstate(invalid="ignore", divide="ignore"):  # variables that were not measured
             from_mean = given - state["mean"]
             mean = state["mean"] + from_mean / seen
             square = state["square"] + from_mean * (given - mean)
@@ -91,12 +92,12 @@ class Inputs:
         times[:, 0], times[:, 1] = np.log1p(after), now / self.span
 
     def edges(self) -> list[int]:
-        """Where the parts of a row begin, but for the first: masks, ages, times, deviations, changes, rates, spreads."""
+        """Return the first column of each part after the values: masks, ages, times, deviations, changes, rates, spreads."""
         edges: list[int] = np.cumsum([self.variables] * 3 + [2] + [len(self.own)] * 3).tolist()
         return edges
 
     def batch(self, events: Events, scaling: Scaling, since: Array, extra: int = 0) -> NDArray[np.float32]:
-        """The inputs of all steps, (steps, width + extra), with zeros in the last columns; `since` is `elapsed`."""
+        """Return the inputs of all steps, (steps, width + extra). The extra columns are zeros. `since` is from `elapsed`."""
         made = np.zeros((len(events.time), self.width + extra), np.float32)
         values = scaling.values_of(events).astype(np.float32)
         if self.core is not None:
@@ -121,17 +122,17 @@ class Inputs:
 
 
 def shared(variables: int) -> int:
-    """The number of inputs of a step that do not depend on the measurements of its own sequence before; they come first."""
+    """Return the number of inputs that come before the relative inputs of numbers in a row."""
     return 3 * variables + 2
 
 
 def width(variables: int, numbers: int) -> int:
-    """The number of inputs of a step, without those of static variables."""
+    """Return the number of inputs per step, without static variables."""
     return shared(variables) + 4 * numbers
 
 
 def elapsed(events: Events, scaling: Scaling) -> Array:
-    """The time of each step since the first of its sequence, in median gaps, (steps,): the clock of gates and inputs."""
-    with np.errstate(over="ignore"):  # infinite beyond the reach of a model, which is refused
+    """Return the time of each step since the start of its sequence, in median gaps, (steps,): the clock of gates and inputs."""
+    with np.errstate(over="ignore"):  # times beyond the reach of a model may become infinite, and raise an error later
         since: Array = (events.time - events.time[events.offset[events.sequence]]) / scaling.gap
     return since

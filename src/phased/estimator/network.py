@@ -1,4 +1,4 @@
-"""The network: a recurrent layer over the steps of a sequence, and dense layers before and after it."""
+"""Network: a dense encoder, a recurrent layer over the steps of a sequence, and dense output layers."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from phased.schedule import valid_steps
 Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
 CELLS: tuple[str, ...] = get_args(Cell)
 STEPS, STATIC, SUMMARY, SHARES = "steps", "static", "summary", "shares"
-"""The streams of a batch: the inputs of the steps, one sample with those of the static variables, and, where they were computed
-before, one with summaries of the inputs, and one with shares (`phased.estimator.shares`)."""
+"""Names of the streams of a batch: inputs of the steps, and one sample each with inputs of static variables, with summaries of
+the inputs, and with shares (`phased.estimator.shares`). Summaries and shares are optional."""
 Part = Literal["network", "convolutions", "both"]
-"""The parts of a model whose outputs are its answer: the recurrent network, the random convolutions, or the mean of both."""
+"""Part of a model that gives the answer: the recurrent network, the random convolutions, or the mean of both."""
 MIX: dict[Part, float] = {"network": 0.0, "convolutions": 1.0, "both": 0.5}
-"""The weight of the convolutions."""
+"""Weight of the convolutions in the answer of each part."""
 
 LOST = 0.2
-"""Probability that a variable is left out of a sequence in training, times the share of the steps at which it is not measured."""
+"""Probability of omitting a numeric variable from a training sequence, divided by the share of steps without its measurement."""
 PRIOR = 1.4
-"""Spread of the log odds, or of the scaled number, that the penalty expects of the pieces together."""
+"""Prior standard deviation of the sum over all pieces, in log odds or in units of the scaled target."""
 
 
 class Plain(nn.Module):
-    """torch.nn.LSTM or GRU with the signature of a phased layer, for comparisons; the time is among its inputs already."""
+    """torch.nn.LSTM or GRU with the signature of a phased layer, for comparisons. The inputs already contain the time."""
 
     def __init__(self, cell: str, features: int, units: int) -> None:
         super().__init__()
@@ -48,28 +48,28 @@ class Plain(nn.Module):
         self.hidden_size = units
 
     def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, None]:
-        """The output (T, B, H); after the end of a sequence it is undefined."""
+        """Return the output (T, B, H), which is undefined after the end of a sequence."""
         return self.rnn(input)[0], None
 
 
 class Network(Model):
-    """The answer for each sequence, or at each step, from what came so far.
+    """Network with one answer per sequence or per step. The answer at a step depends only on the steps so far.
 
-    A dense layer encodes the inputs of a step for the recurrent layer. Another one reads the last, mean and highest states of the
-    recurrent layer, and a linear layer gives the outputs. The linear layer also reads summaries of the inputs, in pieces
-    (`phased.estimator.summary`): what an additive model of a sequence reads, and a recurrent layer needs much data to learn. With
-    one answer for a sequence it adds products of pairs of summaries (`phased.estimator.pairs`). With an answer at each step the
-    summaries up to the step are encoded, too.
+    A dense layer encodes the inputs of a step for the recurrent layer. A second dense layer reads the last, mean and highest
+    states of the recurrent layer, and a linear layer computes the outputs. The linear layer also reads summaries of the inputs,
+    cut into pieces (`phased.estimator.summary`). The pieces form an additive model of the sequence, which a recurrent layer needs
+    much data to learn. With one answer per sequence the network adds products of pairs of summaries (`phased.estimator.pairs`).
+    With one answer per step the encoder also reads the summaries up to the step.
 
     Args:
-        numbers: for each variable measured over time whether it is a number; else it is the indicator of a text's level.
-        static: inputs of static variables; the layer reads them at every step, and the linear layer too.
+        numbers: True for each numeric variable measured over time, False for each indicator of a text level.
+        static: number of inputs of static variables. The encoder and the linear layer read these inputs.
         units: units of each layer.
         outputs: classes, or 1 to predict a number.
-        every_step: one answer at each step, instead of one after the last.
-        part: what gives the answer.
+        every_step: return one answer per step instead of one answer after the last step.
+        part: part of the model that gives the answer.
         cell: one of CELLS.
-        dropout: probability that a unit is zeroed in training before the next layer reads it.
+        dropout: probability that a unit is zeroed in training before the next layer.
         gate: settings of a phased layer's gates.
     """
 
@@ -91,9 +91,9 @@ class Network(Model):
         pieces = PIECES_OF_STEPS if every_step else PIECES
         self.pieces = Pieces(columns(self.sizes.features, len(numbers), static), pieces)
         owner = self.owners(np.flatnonzero(numbers))
-        # For training alone, and no part of a saved model.
+        # A saved model does not contain these. `owner` and `lost` are for training only.
         self.owner, self.numbers = torch.from_numpy(owner), tuple(numbers)
-        self.lost = torch.zeros(len(numbers) + 1, dtype=REAL)  # `measure` sets it
+        self.lost = torch.zeros(len(numbers) + 1, dtype=REAL)  # set by `measure`
         self.encoder = dense(len(owner), units, dropout)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
@@ -105,24 +105,24 @@ class Network(Model):
         nn.init.zeros_(self.head.weight[:, units:].detach())
         paired = self.sizes.paired
         self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
-        self.decay = 0.0  # of the pieces' weights; `measure` sets it
+        self.decay = 0.0  # penalty of the pieces' weights, set by `measure`
         self.shares: Shares | None = None
         self.linear: nn.Linear | None = None
         self.answer_by(part)
         self.begun = torch.zeros_like(self.head.weight[:, units:])  # these weights before the training
 
     def answer_by(self, part: Part) -> None:
-        """Let a part of the model give the answers. The layers of the convolutions are made where it needs them."""
+        """Set the part of the model that gives the answers, and create or remove the layers of the convolutions."""
         self.mix = MIX[part]
         if self.mix and self.shares is None:
             self.shares = Shares(self.numbers)
-            with torch.random.fork_rng(devices=[]):  # the weights are not drawn: a ridge gives them
+            with torch.random.fork_rng(devices=[]):  # a ridge sets the weights, so no random number is used
                 self.linear = nn.Linear(self.shares.features + self.pieces.start.numel(), self.outputs, dtype=REAL)
         elif not self.mix:
             self.shares = self.linear = None
 
     def owners(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The variable of each input of the encoder, or their number for the other inputs."""
+        """Return the variable index of each input of the encoder. Other inputs have the number of variables as index."""
         _, variables, _, static = self.sizes
         each, others = np.arange(variables), np.full(2, variables)
         step, fixed = np.concatenate([*[each] * 3, others]), np.full(static, variables)
@@ -132,7 +132,7 @@ class Network(Model):
         return np.concatenate([step, relative, fixed])
 
     def forward(self, batch: Batch) -> Tensor:
-        """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
+        """Return the outputs, (B, outputs) or (T, B, outputs) with one answer per step. A number has no last dimension."""
         summaries = self.summaries(batch)
         pieces = self.pieces(summaries)
         y = self.recurrent(batch, summaries, pieces) if self.mix < 1 else None
@@ -143,7 +143,7 @@ class Network(Model):
         return y.squeeze(-1) if self.outputs == 1 else y
 
     def recurrent(self, batch: Batch, summaries: Tensor, pieces: Tensor) -> Tensor:
-        """The outputs of the recurrent network, (..., outputs)."""
+        """Return the outputs of the recurrent network, (..., outputs)."""
         x, time, lengths = batch.streams[STEPS]
         given = self.without_some(self.given(x, pieces))
         if self.every_step:
@@ -157,7 +157,7 @@ class Network(Model):
         return y
 
     def given(self, x: Tensor, pieces: Tensor) -> Tensor:
-        """The inputs of the encoder: those of the step; with an answer at each step the summaries and the relative inputs."""
+        """Return the inputs of the encoder: all inputs of a step, or summaries and relative inputs with one answer per step."""
         if not self.every_step:
             return x
         _, _, numbers, _ = self.sizes
@@ -165,21 +165,21 @@ class Network(Model):
         return torch.cat([pieces / SPREAD, relative], -1)
 
     def without_some(self, given: Tensor) -> Tensor:
-        """In training, the inputs without some variables in each sequence: often without those that are rarely measured."""
+        """Zero the inputs of random variables per sequence, in training only. Rarely measured variables are zeroed more often."""
         if not self.training:
             return given
         kept = torch.rand(given.shape[1], len(self.lost), dtype=REAL, device=given.device) >= self.lost.to(given.device)
         return given * kept[:, self.owner]
 
     def summaries(self, batch: Batch) -> Tensor:
-        """Summaries of the inputs, (B, columns) or (T, B, columns)."""
+        """Return summaries of the inputs, (B, columns) or (T, B, columns)."""
         if SUMMARY in batch.streams:
             return batch.streams[SUMMARY].x[0]
         (x, _, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
         return summaries(x[..., : self.sizes.features], static, lengths, self.sizes.variables, self.every_step)
 
     def paired(self, summaries: Tensor) -> Tensor:
-        """The summaries whose pairs are multiplied: mean values of the variables, and static inputs."""
+        """Return the summaries that are multiplied in pairs: mean values of the variables, and static inputs."""
         _, variables, _, static = self.sizes
         features = self.sizes.features
         means, end = summaries[..., features : features + variables], summaries.shape[-1]
@@ -187,7 +187,7 @@ class Network(Model):
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
-        """Set pieces, penalty and the probabilities of leaving out from the training sequences."""
+        """Set the pieces, the penalty and the probabilities of leaving out a variable, from the training sequences."""
         found, measured, steps = [], torch.zeros(self.sizes.variables, dtype=REAL), 0
         for batch in batches:
             x, _, lengths = batch.streams[STEPS]
@@ -204,7 +204,7 @@ class Network(Model):
 
     @torch.no_grad()
     def follow(self, variable: int, factor: float, added: float) -> None:
-        """Begin with the answer `factor * x + added` at each step, where x is the last value of a variable, scaled."""
+        """Initialise the weights so that each answer is `factor * x + added`, with x the last scaled value of a variable."""
         slope, scale = float(self.pieces.slope[0, variable]), float(self.pieces.factor[0, variable])
         if slope and scale:
             weight = factor / (slope * scale)
@@ -212,27 +212,26 @@ class Network(Model):
             self.head.bias[0] += added + factor * float(self.pieces.start[0, variable] + self.pieces.center[0, variable] / slope)
 
     def penalty(self) -> Tensor | None:
-        """`phased.openness_cost` of the layer; None for another layer."""
+        """Return `phased.openness_cost` of the layer, or None if the layer is not phased."""
         return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None
 
     def prior(self) -> Tensor:
-        """Penalty of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
+        """Return the penalty of the weights of pieces and of pairs.
 
-        A weight is compared with what it was before the training.
-
-        So it is stronger with more pieces, and weaker with more sequences.
+        The prior gives each piece an equal share of the spread `PRIOR`, and is centred on the weights before the training. So the
+        penalty is stronger with more pieces, and weaker with more training sequences.
         """
         weight = self.head.weight[:, self.sizes.units :]
         of_pieces = self.decay * (weight - self.begun.to(weight.device)).square().sum()
         return of_pieces if self.pairs is None else of_pieces + self.pairs.penalty()
 
     def extra_repr(self) -> str:
-        """The settings that no submodule prints."""
+        """Return the settings that no submodule prints."""
         return f"every_step={self.every_step}, outputs={self.outputs}"
 
 
 class Sizes(NamedTuple):
-    """Units of a layer, variables, how many of them are numbers, and inputs of static variables."""
+    """Units per layer, and numbers of variables, numeric variables and inputs of static variables."""
 
     units: int
     variables: int
@@ -241,25 +240,25 @@ class Sizes(NamedTuple):
 
     @property
     def features(self) -> int:
-        """The inputs of a step that are summarised."""
+        """Number of inputs per step that are summarised."""
         return shared(self.variables)
 
     @property
     def paired(self) -> list[int]:
-        """The numbers of the summaries whose pairs are multiplied."""
+        """Columns of the summaries that are multiplied in pairs."""
         end = columns(self.features, self.variables, self.static)
         return [*range(self.features, self.features + self.variables), *range(end - self.static, end)]
 
 
 def dense(read: int, units: int, dropout: float) -> nn.Sequential:
-    """A dense layer of ReLUs."""
+    """Return a dense layer of ReLUs with dropout."""
     return nn.Sequential(nn.Linear(read, units, dtype=REAL), nn.ReLU(), nn.Dropout(dropout))
 
 
 def two_products(states: Tensor, pieces: Tensor, head: nn.Linear) -> Tensor:
-    """The head's outputs for rows of states and pieces.
+    """Return the head's outputs for rows of states and pieces.
 
-    Pieces need no gradient: a product of their own saves one of 30 times as many numbers as the states are.
+    The two products are separate because pieces need no gradient. The gradient would be 30 times the size of the states.
     """
     of_states, of_pieces = head.weight.tensor_split([states.shape[-1]], -1)
     return linear(states, of_states, head.bias) + linear(pieces, of_pieces)

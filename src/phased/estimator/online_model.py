@@ -65,13 +65,13 @@ class OnlineModel:
         settings: of the table of the training.
 
     Attributes:
-        parts: the state of a sequence beside that of the layer, as one numpy type. "clock": times of the first and of the last
-            step, and the number of steps. "since", "count", "mean", "square": see `phased.estimator.inputs`. "totals": inputs
-            that are summarised, summed over all steps. "sums": states, summed over all steps. "x": inputs of the last step, then
-            static inputs. "read": states of the layer and their highest values. "recent": of each variable the last-known value,
-            how far above and below it the variable has recently been, the sum of its absolute changes, and the number of its
-            measurements, (5, variables). "first": first values of the variables. "counts", "ring": see `phased.estimator.shares`.
-        core: the same in the compiled core, or None.
+        parts: numpy type of the state of a sequence, without the state of the layer. "clock": times of the first and of the last
+            step, and the number of steps. "since", "count", "mean", "square": see `phased.estimator.inputs`. "totals": summarised
+            inputs, summed over all steps. "sums": states, summed over all steps. "x": inputs of the last step, then static
+            inputs. "read": states of the layer, then the highest states so far. "recent": last known value of each variable, the
+            recent distances above and below this value, the sum of absolute changes, and the number of measurements,
+            (5, variables). "first": first values of the variables. "counts", "ring": see `phased.estimator.shares`.
+        core: the same model in the compiled core, or None.
     """
 
     def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: Target, settings: Settings) -> None:
@@ -111,7 +111,7 @@ class OnlineModel:
         self.bias = bias - on_pieces @ (center * factor)
         self.recurrent, self.shares = mix < 1, network.shares
         self.encoder, self.hidden = weights_of(network.encoder), weights_of(network.hidden)
-        if network.every_step:  # the encoder reads pieces as they are cut, not centred and scaled
+        if network.every_step:  # fold centre and scale of the pieces into the encoder
             matrix, own = self.encoder[0].astype(np.float64), self.encoder[1].astype(np.float64)
             of_pieces, scale = matrix[:, : len(factor)], factor / SPREAD
             own -= of_pieces @ (center * scale)
@@ -161,13 +161,13 @@ class OnlineModel:
         return Now(np.frombuffer(data[:end], np.uint8).copy(), self.layer.unpack(data[end:]))
 
     def _compiled(self) -> Any:
-        """The same in the compiled core, which copies the arrays that it is given."""
+        """Return the same model in the compiled core, which copies all arrays."""
         s, pieces = self.sizes, len(self.knots)
         sizes = [s.variables, s.numbers, s.static, pieces, s.units, self.outputs, len(self.chosen), int(self.every_step)]
         read = self.knots, self.slope, self.pieces, *self.encoder, *self.hidden, self.head, self.bias
         more = self.chosen, self.center, self.factor, self.products, self.on_shares
         arrays = [np.ascontiguousarray(array) for array in (*read, *more)]
-        names = [*(self.parts.names or ()), *(["clock"] * 2 if self.shares is None else [])]  # these are not read then
+        names = [*(self.parts.names or ()), *(["clock"] * 2 if self.shares is None else [])]  # unused offsets
         places = [*(self.parts.fields[name][1] for name in names), self.parts.itemsize]  # type: ignore[index]
         times = [self.gap, self.reach, EXACT_FLOAT64, RATE]
         addresses = [array.ctypes.data for array in arrays]
@@ -181,10 +181,10 @@ class OnlineModel:
         Args:
             now: the state. It stays as it was if an output is not finite.
             time: the time of the event.
-            found: numbers of the variables measured now, and their scaled values.
+            found: index and scaled value of each variable that is measured now.
 
         Returns:
-            The outputs; None if the time is before the last one or too late, and the state stays as it was.
+            The outputs, or None if the time is before the last event or too late. In this case the state does not change.
         """
         memory, layer = now.memory.copy(), now.layer.copy()
         parts, features = memory.view(self.parts)[0], self.sizes.features
@@ -217,7 +217,7 @@ class OnlineModel:
         return answers
 
     def _read_network(self, parts: Any, layer: Any, columns: Rows, moment: float, steps: float) -> NDArray[np.float64]:
-        """Take the inputs of a step into the recurrent layer, and return what the other layers make of its states."""
+        """Update the recurrent layer by the inputs of a step, and return the outputs computed from its states."""
         x, read, units, features = parts["x"], parts["read"], self.sizes.units, self.sizes.features
         given = np.concatenate([self._cut(columns)[0], x[features : self.inputs.width]]) if self.every_step else x
         encoded = rectified(self.encoder, given)
@@ -231,7 +231,7 @@ class OnlineModel:
         return found
 
     def _summaries(self, parts: Any, kept: Any, steps: float) -> NDArray[np.float32]:
-        """Take the inputs of a step into the running summaries, and return these; see `phased.estimator.summary`."""
+        """Update the running summaries by the inputs of a step, and return them as `phased.estimator.summary` does."""
         x, variables, features = parts["x"], self.variables, self.sizes.features
         values, new = x[:variables], x[variables : 2 * variables]
         parts["totals"] += x[:features]
@@ -247,12 +247,12 @@ class OnlineModel:
         return np.concatenate([x[:features], mean, *extremes, values - parts["first"], x[self.inputs.width :]])
 
     def _cut(self, columns: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The pieces of summaries, (pieces, columns), from 0 to 1."""
+        """Return the pieces of summaries, (pieces, columns), from 0 to 1."""
         cut: NDArray[np.float32] = np.clip((columns - self.knots) * self.slope, 0.0, 1.0)
         return cut
 
     def _read_summaries(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What the linear layer makes of the pieces of summaries, its bias, and the products of pairs, for each output."""
+        """Return the sum of bias, weighted pieces of summaries and products of pairs, for each output."""
         cut = self._cut(columns)
         ranks = (cut[:, self.chosen].sum(0) - self.center) * self.factor
         read: NDArray[np.float64] = self.pieces.dot(cut.ravel()) + self.bias + self.products.dot(ranks).dot(ranks)
@@ -330,24 +330,24 @@ class OnlineModel:
 
 
 def single(values: NDArray[Any]) -> NDArray[np.float32]:
-    """A contiguous array in float32."""
+    """Return a contiguous array in float32."""
     return np.ascontiguousarray(values, np.float32)
 
 
 def outputs_of(linear: nn.Linear) -> tuple[Array, Array]:
-    """The weights and biases of an output layer; of two classes the difference, which decides."""
+    """Return the weights and biases of an output layer. Two classes give their difference, which decides."""
     weight, bias = (value.detach().cpu().double().numpy() for value in (linear.weight, linear.bias))
     return (weight[1:] - weight[:1], bias[1:] - bias[:1]) if len(weight) == 2 else (weight, bias)
 
 
 def weights_of(layer: nn.Sequential) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The weights and biases of a dense layer."""
+    """Return the weights and biases of a dense layer."""
     weight, bias = (parameter.detach().cpu().numpy() for parameter in layer[0].parameters())
     return single(weight), single(bias)
 
 
 def rectified(weights: tuple[NDArray[np.float32], NDArray[np.float32]], given: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The outputs of a dense layer of ReLUs."""
+    """Return the outputs of a dense layer of ReLUs."""
     matrix, bias = weights
     found: NDArray[np.float32] = np.maximum(matrix.dot(given) + bias, np.float32(0))
     return found

@@ -1,4 +1,4 @@
-"""Pooling: the last, mean and highest states of the recurrent layer, of whole sequences or up to each step."""
+"""Pooling of the recurrent layer: last, mean and highest states, over whole sequences or up to each step."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from phased.schedule import valid_steps
 
 
 def pool_every_step(h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Last, mean and highest states up to each step, (T, B, H) each; after the end of a sequence they are undefined."""
+    """Return last, mean and highest states up to each step, (T, B, H) each. They are undefined after the end of a sequence."""
     count = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype)[:, None, None]
     return h, h.cumsum(0) / count, h.cummax(0).values
 
 
 def pool_states(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Last, mean and highest states of each sequence, (B, H) each; zeros for one without steps.
+    """Return last, mean and highest states of each sequence, (B, H) each. A sequence without steps gets zeros.
 
-    The states (T, B, H) are between -1 and 1. Padding may be any finite number.
+    `h` holds states (T, B, H) between -1 and 1. Padding may be any finite number.
     """
     found: tuple[Tensor, Tensor, Tensor] = _States.apply(h, lengths.to(torch.int64))  # type: ignore[no-untyped-call]
     return found
 
 
 class _States(torch.autograd.Function):
-    """`pool_states`, many times as fast, forwards and backwards, as torch makes it of its definition."""
+    """Implementation of `pool_states` with its gradient, many times as fast as the composition of torch functions."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,7 +35,7 @@ class _States(torch.autograd.Function):
         some = (lengths > 0).unsqueeze(-1).to(h.dtype)
         end = (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, h.shape[-1])
         share = (1 / lengths.clamp(min=1)).unsqueeze(-1).to(h.dtype)
-        masked = h * real  # with torch.where, masks are what takes longest here
+        masked = h * real  # torch.where would take most of the time
         mean = masked.sum(0) * share
         below = masked.add_(2 * (real - 1))  # padding is below all states
         highest = below.amax(0)

@@ -1,4 +1,4 @@
-"""The report of a training: what was chosen, what was learned, and what it cost."""
+"""Report of a training: choices, scores and costs."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from phased.learn.store import Epoch
 
 @dataclass(frozen=True)
 class Report:
-    """What `fit` did; `print(model.report_)` shows it.
+    """Report of a call of `fit`. `print(model.report_)` shows a summary.
 
     Args:
         train: number of sequences trained on.
         held_out: number of sequences held out.
-        unit: of times.
+        unit: unit of the times.
         gap: median time between two steps of the training sequences.
         span: median time from first to last step.
-        periods: smallest, median and largest period of the units after training; empty for a layer without gates.
-        updates: share of the updates of units that the training sequences take; 1 for a layer without gates.
+        periods: smallest, median and largest period of the units after training. Empty for a layer without gates.
+        updates: update rate on the training sequences: updates / (steps x units). 1 for a layer without gates.
         never_open: units that open at no step of the training sequences.
-        scores: on the held-out sequences, with the weights of the best epoch.
+        scores: scores on the held-out sequences, with the weights of the best epoch.
         best: the epoch with the lowest loss on the held-out sequences.
-        curve: loss on training and held-out sequences, seconds, and share of updates of each epoch.
+        curve: losses on training and held-out sequences, seconds, and update rate per epoch.
         interrupted: whether the training was stopped by an interrupt.
-        refitted: whether the model was then trained on all sequences, also those held out, for as many epochs as were best.
+        refitted: whether the model was then trained on all sequences, including the held-out sequences, for `best` epochs.
         opening: "sparse" for gates that begin closed for most of the time, "open" for gates that begin open.
-        part: what gives the answers: "network", the recurrent network; "convolutions", random convolutions that a ridge reads; or
-            "both", the mean of their outputs.
-        openings: for each opening that was tried the share of updates, and the scores on the held-out sequences.
-        parts: for each part that was tried the scores on the held-out sequences.
+        part: part of the model that gives the answers: "network" for the recurrent network, "convolutions" for a ridge on random
+            convolutions, "both" for the mean of their outputs.
+        openings: update rate and scores on the held-out sequences, for each opening that was tried.
+        parts: scores on the held-out sequences, for each part that was tried.
     """
 
     train: int
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def seconds_per_epoch(self) -> float:
-        """Mean over all epochs, with the test."""
+        """Mean duration of an epoch, including the test."""
         return sum(epoch.seconds for epoch in self.curve) / max(1, len(self.curve))
 
     def __str__(self) -> str:
@@ -96,5 +96,5 @@ class Report:
 
 
 def scores_of(found: Mapping[str, float]) -> str:
-    """Scores with their names."""
+    """Format scores with their names."""
     return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != "updates")

@@ -1,6 +1,6 @@
-"""Ridge: a linear model of features, with its outputs for each training sequence as if that sequence had been left out.
+"""Ridge: a linear model of features, with leave-one-out outputs for the training sequences.
 
-Features are centered but not scaled. They should have one unit, as shares have. Features that vary more then count more.
+Features are centered but not scaled, so features that vary more count more. All should have the same unit, as shares have.
 The penalty with the smallest leave-one-out error is chosen. For classes, the regression is on targets of -1 and 1, and a logistic
 regression on the leave-one-out values turns its values into log-probabilities.
 """
@@ -19,19 +19,19 @@ from torch import Tensor
 from phased.estimator.scaling import Array
 
 PENALTIES = np.logspace(-4, 3, 22)
-"""Penalties that are tried, in mean squared sizes of a row of centered features."""
+"""Candidate penalties, in units of the mean squared size of a row of centered features."""
 SCALES = (1.0, 0.0), (1.0, 0.1), (1.0, 0.3), (1.0, 1.0), (0.3, 1.0), (0.1, 1.0), (0.0, 1.0)
-"""Factors that are tried for the features of one kind and for the features of another kind."""
+"""Candidate factors for the features of the first and of the second kind."""
 CHOOSING = 1000
-"""Sequences on which factors and penalty are chosen, at most."""
+"""Largest number of sequences on which factors and penalty are chosen."""
 CHUNK = 1024
-"""Sequences at a time where there are more of them than features."""
+"""Number of sequences per block if there are more sequences than features."""
 TINY = 1e-12
-"""Least mean squared size of a row: there may be no feature that varies."""
+"""Least mean squared size of a row. It is above 0 even if all features are constant."""
 C = 10.0
 """Inverse penalty of the logistic regression."""
 FOLDS = 5
-"""Parts of the training sequences: the logits of each are from a logistic regression on the others."""
+"""Number of parts of the training sequences. The logits of a part come from a logistic regression on the other parts."""
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -43,8 +43,8 @@ class Ridge:
     Attributes:
         weight: (outputs, features). A constant feature has weight 0.
         bias: (outputs,).
-        held: outputs for each training sequence of a model that was fitted without it, (sequences, outputs).
-        penalty: of squared weights.
+        held: leave-one-out outputs for the training sequences, (sequences, outputs).
+        penalty: penalty of squared weights.
     """
 
     weight: Array
@@ -57,11 +57,11 @@ class Ridge:
         """Fit to training sequences.
 
         Args:
-            features: (sequences, features). Products of them are in their type, float32 or float64.
+            features: (sequences, features). Products of features are computed in the same type, float32 or float64.
             y: numbers, or the number of a class from 0 on, (sequences,).
-            classes: how many classes there are, each of which has one output, its logit; None for numbers, which have one output.
-            more: features of another kind and of the same type, which come after the first. The leave-one-out error decides by
-                which factors the two kinds are multiplied; a factor of 0 gives all of them weight 0.
+            classes: number of classes, with one logit per class. Default: None, for numbers, with one output.
+            more: features of a second kind, of the same type, which come after the first features. The leave-one-out error
+                selects the factors of the two kinds. A factor of 0 gives all features of the kind weight 0.
 
         Example:
             >>> import numpy as np
@@ -93,30 +93,30 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Centered:
-    """Features less their means, as tensors of their own type."""
+    """Features minus their means, as tensors of the same type."""
 
     features: Floats
     mean: Array
 
     @classmethod
     def of(cls, features: Floats) -> Centered:
-        """Measured on these features."""
+        """Measure the means of these features."""
         return cls(features, features.mean(0, dtype=np.float64))
 
     def __len__(self) -> int:
         return len(self.features)
 
     def rows(self, which: slice | NDArray[np.int64]) -> Tensor:
-        """Some rows."""
+        """Return some centered rows."""
         return torch.from_numpy(self.features[which] - self.mean.astype(self.features.dtype))
 
     def chunks(self) -> list[slice]:
-        """All rows, some at a time."""
+        """Return all rows as slices of at most CHUNK rows."""
         return [slice(first, first + CHUNK) for first in range(0, len(self), CHUNK)]
 
 
 def best(parts: list[Centered], targets: Tensor) -> tuple[tuple[float, ...], float]:
-    """The factors of parts, and the penalty, with the smallest leave-one-out error.
+    """Return the factors of the parts and the penalty with the smallest leave-one-out error.
 
     One eigendecomposition gives the errors of all penalties.
     """
@@ -138,7 +138,7 @@ def best(parts: list[Centered], targets: Tensor) -> tuple[tuple[float, ...], flo
 
 
 def by_sequences(given: Centered, targets: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Weights (outputs, features) and leave-one-out values (n, outputs), by a system of n equations."""
+    """Return weights (outputs, features) and leave-one-out values (n, outputs), from n equations."""
     x = given.rows(slice(None))
     inverse = inverse_of(centered(gram(x)), penalty)
     found = inverse @ (targets - targets.mean(0))
@@ -147,7 +147,7 @@ def by_sequences(given: Centered, targets: Tensor, penalty: float) -> tuple[Tens
 
 
 def by_features(given: Centered, targets: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """The same, by as many equations as there are features."""
+    """Return the same as `by_sequences`, from one equation per feature."""
     wanted, size = targets - targets.mean(0), len(given.mean)
     products, along = wanted.new_zeros(size, size), wanted.new_zeros(size, wanted.shape[1])
     for part in given.chunks():
@@ -166,34 +166,34 @@ def by_features(given: Centered, targets: Tensor, penalty: float) -> tuple[Tenso
 
 
 def gram(x: Tensor) -> Tensor:
-    """Products of the rows, float64."""
+    """Return the products of all pairs of rows, in float64."""
     return (x @ x.T).double()
 
 
 def centered(products: Tensor) -> Tensor:
-    """Products of rows less the mean row. Rows of float32 are centered too, but not to the precision that `left_out` needs."""
+    """Center products of rows. Rows in float32 are centered already, but not to the precision that `left_out` needs."""
     less = products - products.mean(0)
     return less - less.mean(1, keepdim=True)
 
 
 def inverse_of(products: Tensor, penalty: float) -> Tensor:
-    """The inverse of a matrix of products with the penalty on its diagonal."""
+    """Return the inverse of a matrix of products with the penalty added to its diagonal, in place."""
     products.diagonal().add_(penalty)
     return torch.cholesky_inverse(torch.linalg.cholesky(products))
 
 
 def left_out(residual: Tensor, kept: Tensor) -> Tensor:
-    """Residuals of left-out sequences, (n, outputs).
+    """Return the residuals of left-out sequences, (n, outputs).
 
     Args:
-        residual: of the fit to all sequences.
-        kept: for each sequence, the part of a change of its target that stays in its residual, if the mean target is known.
+        residual: residuals of the fit to all sequences.
+        kept: part of a change of a target that stays in the residual of the sequence, if the mean target is known, (n,).
     """
     return residual / (kept - 1 / len(kept)).clamp(min=1e-9)[:, None]
 
 
 def calibration(held: Array, y: NDArray[np.int64], classes: int) -> tuple[Array, Array]:
-    """Factors (classes, classes) and shifts (classes,) that turn the values of a ridge into logits."""
+    """Return factors (classes, classes) and shifts (classes,) that turn the values of a ridge into logits."""
     present = np.unique(y)
     factor, shift = (
         np.zeros((classes, classes)),
@@ -202,14 +202,14 @@ def calibration(held: Array, y: NDArray[np.int64], classes: int) -> tuple[Array,
     shift[present] = 0.0
     if len(present) > 1:
         fitted = LogisticRegression(C=C, max_iter=1000).fit(held, y)
-        of_two = len(present) == 2  # there scikit-learn has one output, the difference of the logits
+        of_two = len(present) == 2  # scikit-learn returns the difference of the two logits
         factor[present] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2 if of_two else fitted.coef_
         shift[present] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2 if of_two else fitted.intercept_
     return factor, shift
 
 
 def calibrated(held: Array, y: NDArray[np.int64], classes: int) -> Array:
-    """Logits from leave-one-out values, by calibrations to other sequences."""
+    """Return logits from leave-one-out values. Each part is calibrated on the other parts."""
     fold, logits = np.random.default_rng(0).permutation(len(y)) % FOLDS, np.zeros_like(held)
     for number in range(FOLDS):
         own = fold == number

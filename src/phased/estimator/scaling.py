@@ -20,9 +20,9 @@ LARGEST = 1e300
 REACH = 1e12, 1e30
 """Longest time since the first step, in median spans and in median gaps. Inputs made of it are finite in float32."""
 CLOCK_STEPS, CLOCK_ERROR = 100, 0.05
-"""A variable is a clock if it rises over sequences as the time does, up to this error, measured at this many steps at least."""
+"""Least number of increases and largest relative error of a clock: a variable that rises in proportion to the time."""
 STEEPEST = 1e250
-"""Largest increase of a variable that counts time, per unit of time: its product with any time is finite."""
+"""Largest increase of a clock per unit of time. The product with any time is finite."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -83,14 +83,14 @@ def center_and_spread(values: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Everything that is measured on the training sequences in order to make inputs from measurements.
+    """Statistics of the training sequences that turn measurements into inputs.
 
     Args:
-        values: of the variables measured over time.
-        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
-        slopes: for each variable that only counts time, its increase per unit of time, which is subtracted; 0 for the others.
-        statics: of the static variables.
-        levels: for each static variable, the whole numbers that are codes, or () where it is a number.
+        values: scaling of the variables measured over time.
+        numbers: True for each numeric variable, False for each indicator of a text level.
+        slopes: increase of each clock per unit of time, which is subtracted from its values. 0 for all other variables.
+        statics: scaling of the static variables.
+        levels: codes of each static variable, or () for a number.
         gap: the median time between two steps, above 0.
         span: the median time from the first to the last step, above 0.
     """
@@ -137,7 +137,7 @@ class Scaling:
         return sum(len(levels) or 2 for levels in self.levels)
 
     def values_of(self, events: Events) -> Array:
-        """The scaled values of all measurements, (M,)."""
+        """Return the scaled values of all measurements, (M,)."""
         return self.values(without_time(events, self.slopes), events.variable)
 
     def static_inputs(self, static: Array) -> NDArray[np.float32]:
@@ -152,7 +152,7 @@ class Scaling:
         return np.stack(columns, 1).astype(np.float32) if columns else np.zeros((len(static), 0), np.float32)
 
     def fits(self, variables: int, statics: int) -> bool:
-        """Whether it makes finite float32 numbers of so many variables and static variables, and has times above 0."""
+        """Return whether these numbers of variables fit, all inputs are finite in float32, and the times are above 0."""
         whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
         whole = whole and len(self.numbers) == variables == len(self.slopes) and bool((np.abs(self.slopes) <= STEEPEST).all())
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
@@ -160,7 +160,7 @@ class Scaling:
 
 
 def without_time(events: Events, slopes: Array) -> Array:
-    """The values of all measurements, less the time times the slope of their variable."""
+    """Return the values of all measurements minus slope * time."""
     if not slopes.any():
         return events.value
     less: Array = events.value - slopes[events.variable] * events.time[events.step]
@@ -168,9 +168,9 @@ def without_time(events: Events, slopes: Array) -> Array:
 
 
 def slope_of(events: Events, variable: int) -> float:
-    """How fast a variable that only counts time increases, or 0 for any other variable.
+    """Return the increase of a clock per unit of time, or 0 for any other variable.
 
-    It never decreases, and from one measurement to the next, and over whole sequences, it increases as the time does.
+    A clock never decreases, and over each sequence its increase is proportional to the time, up to a small error.
     """
     of = events.variable == variable
     sequence, time, value = events.sequence[events.step[of]], events.time[events.step[of]], events.value[of]
@@ -181,7 +181,7 @@ def slope_of(events: Events, variable: int) -> float:
     rises, times = (np.bincount(owner, each)[np.unique(owner)] for each in (rise, apart))
     slope = float(rises.sum() / times.sum())
     moves = slope > 0 and np.abs(rises - slope * times).sum() <= CLOCK_ERROR * rises.sum()
-    uneven = np.abs(apart - apart.mean()).sum() > CLOCK_ERROR * apart.sum()  # else any steady rise looks like a clock
+    uneven = np.abs(apart - apart.mean()).sum() > CLOCK_ERROR * apart.sum()  # with even gaps any steady rise looks like a clock
     return slope if moves and uneven and slope <= STEEPEST else 0.0
 
 

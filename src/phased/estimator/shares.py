@@ -1,12 +1,12 @@
-"""Shares: random convolutions over the inputs of a sequence, and the share of its steps at which each is above a threshold.
+"""Shares: random convolutions over the inputs of a sequence, and the share of steps at which each exceeds a threshold.
 
-A kernel has nine taps, one to three channels and a dilation. Tap j reads the input of j * dilation steps ago, which is zero
-before the first step. Three of the taps have weight 2, and six have weight -1. Inputs are rounded to 1 / 256. So values and
-counts are integers, whose sums do not depend on their order: a batch, and a sequence that arrives step by step, have the same
-counts, in the compiled core and in NumPy.
+A kernel has nine taps, one to three channels and a dilation. Tap j reads the input j * dilation steps ago, which is zero before
+the first step. Three of the taps have weight 2, and six have weight -1. Inputs are rounded to 1 / 256. So values and counts are
+integers, with sums that do not depend on the order: batches and online sequences give the same counts, in the compiled core
+and in NumPy.
 
-The kernels are taken from MiniRocket (Dempster et al. 2021), which computes shares over whole series. Here they are up to date at
-every step.
+The kernels are taken from MiniRocket (Dempster et al. 2021), which computes shares over whole series. Here the shares are up to
+date at every step.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from phased.ops.native import core
 
 KERNELS = 1600
 TAPS, HEAVY, MOST_CHANNELS = 9, 3, 3
-"""Taps of a kernel, how many of them have weight 2, and the most channels that a kernel reads."""
+"""Number of taps of a kernel, number of taps with weight 2, and largest number of channels of a kernel."""
 DILATIONS = 1, 2, 4, 8, 16, 32
 QUANTILES = 0.3, 0.5, 0.8
 """Thresholds of a kernel, as quantiles of its values on training steps."""
 SEQUENCES, STEPS = 64, 4000
-"""Training sequences from which these steps are drawn, at most, and the number of these steps."""
+"""Largest numbers of training sequences and of their steps that set the thresholds."""
 RING = 12 << 10
-"""Bytes of the last inputs of a sequence, at most."""
+"""Largest memory for the last inputs of a sequence, in bytes."""
 UNIT, LARGEST = 256.0, 30.0
-"""Inputs are bounded to this size, and are whole numbers of 1 / UNIT."""
+"""Inputs are rounded to multiples of 1 / UNIT, and bounded to [-LARGEST, LARGEST]."""
 CHUNK = 1024
-"""Steps at a time in NumPy."""
+"""Number of steps or sequences per block of computations in NumPy."""
 
 Integers = NDArray[np.int32]
 
 
 class Shares(nn.Module):
-    """Random kernels, and the shares of the steps of a sequence at which their values are above thresholds.
+    """Random kernels, and the shares of steps of a sequence at which the values of the kernels exceed thresholds.
 
     The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`phased.estimator.inputs`). If
-    they do not fit into `RING`, some are drawn. `fit`, or a state dict, sets the kernels.
+    they do not fit into `RING`, a random subset is used. Call `fit` or load a state dict to set the kernels.
 
     Args:
-        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
+        numbers: True for each numeric variable, False for each indicator of a text level.
 
     Attributes:
         column: the column of each channel in a row of inputs, (channels,).
         dilation: dilations of the kernels, ascending, (KERNELS,).
-        channel: channels of the kernels, (KERNELS, 3), with -1 after the last one.
+        channel: channels of the kernels, (KERNELS, 3), padded with -1.
         tap: the taps of weight 2, (KERNELS, 3).
         threshold: thresholds of the kernels, (3, KERNELS).
 
@@ -81,20 +81,20 @@ class Shares(nn.Module):
 
     @property
     def features(self) -> int:
-        """The number of shares: the first threshold of all kernels, then the second, then the third."""
+        """Number of shares. The order is first threshold of all kernels, second threshold, third threshold."""
         return self.threshold.numel()
 
     @property
     def length(self) -> int:
-        """The number of steps that the longest kernel reads."""
+        """Number of steps that the longest kernel spans."""
         return (TAPS - 1) * int(self.dilation[-1]) + 1
 
     def parts(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Name, type and shape of the arrays of one sequence that arrives step by step, which begin as zeros."""
+        """Return name, type and shape of the arrays of one sequence that arrives step by step. All start as zeros."""
         return [("ring", "i2", (self.length, len(self.column))), ("counts", "i4", tuple(self.threshold.shape))]
 
     def fit(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> Shares:
-        """Draw the kernels, and measure their thresholds on training sequences; see `batch`."""
+        """Draw the kernels, and measure their thresholds on training sequences. `batch` describes the arguments."""
         self.draw(int(np.diff(offset).max(initial=0)), seed)
         self.measure(x, offset, seed)
         return self
@@ -103,7 +103,7 @@ class Shares(nn.Module):
         """Draw the kernels.
 
         Args:
-            longest: steps of the longest training sequence; longer kernels are not drawn.
+            longest: number of steps of the longest training sequence. Longer kernels are not drawn.
             seed: the same seed draws the same kernels.
         """
         random = np.random.default_rng(seed)
@@ -122,7 +122,7 @@ class Shares(nn.Module):
             getattr(self, name).copy_(torch.from_numpy(values))
 
     def measure(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> None:
-        """Set the thresholds from some steps of some training sequences; see `batch`."""
+        """Set the thresholds from random steps of random training sequences. `batch` describes the arguments."""
         random = np.random.default_rng(seed)
         sequences = np.flatnonzero(np.diff(offset))
         sequences = random.permutation(sequences)[:SEQUENCES]
@@ -135,7 +135,7 @@ class Shares(nn.Module):
             self.threshold.copy_(torch.from_numpy(values[places]))
 
     def batch(self, x: NDArray[np.float32], offset: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The shares of sequences; those of a sequence without steps are 0.
+        """Return the shares of sequences. A sequence without steps has shares of 0.
 
         Args:
             x: rows of inputs, and possibly more columns.
@@ -153,7 +153,7 @@ class Shares(nn.Module):
         return shares
 
     def count(self, x: NDArray[np.float32], offset: NDArray[np.int64]) -> Integers:
-        """The number of steps above each threshold, (sequences, features); see `batch`."""
+        """Return the number of steps above each threshold, (sequences, features). `batch` describes the arguments."""
         counts, native = np.zeros((len(offset) - 1, self.features), np.int32), self.compiled()
         if offset[-1] > len(x) or int(self.column.max()) >= x.shape[1]:
             raise IndexError(f"x must have all steps and channels, got {x.shape} for {offset[-1]} steps.")
@@ -170,13 +170,13 @@ class Shares(nn.Module):
         return counts
 
     def step(self, row: NDArray[np.float32], ring: NDArray[np.int16], counts: Integers, before: int) -> None:
-        """Take the next step of one sequence, in place.
+        """Update the last inputs and the counts of one sequence by its next step, in place.
 
         Args:
-            row: its inputs, (stride,).
-            ring: the last inputs of the sequence; see `parts`.
-            counts: the number of steps above each threshold.
-            before: the number of steps before this one.
+            row: inputs of the step, (stride,).
+            ring: last inputs of the sequence, an array of `parts`.
+            counts: number of steps above each threshold, an array of `parts`.
+            before: number of steps before this step.
         """
         ring[before % self.length] = fixed(row[self._array("column")])
         values = np.empty(KERNELS, np.int32)
@@ -186,9 +186,9 @@ class Shares(nn.Module):
         counts += values > self._array("threshold")
 
     def compiled(self) -> Any:
-        """The kernels in the compiled core, which copies them; None without the core.
+        """Return a copy of the kernels in the compiled core, or None without the core.
 
-        `step(row, ring, counts, before)` does the same there as here, given addresses.
+        The copy has the method `step(row, ring, counts, before)` too, which takes addresses.
         """
         if core is None:
             return None
@@ -198,7 +198,7 @@ class Shares(nn.Module):
         return core.Shares(len(self.column), KERNELS, [array.ctypes.data for array in arrays])
 
     def fits(self) -> bool:
-        """Whether the kernels have the order that `draw` gives them, and read channels and taps that exist."""
+        """Return whether the kernels are ordered as `draw` orders them, and read existing channels and taps."""
         column, dilation, channel, tap = (self._array(name) for name in ("column", "dilation", "channel", "tap"))
         read = channel >= 0
         exist = np.isin(column, self.columns).all() and (channel >= -1).all() and (channel < len(column)).all()
@@ -207,17 +207,17 @@ class Shares(nn.Module):
         return bool(exist and ordered and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
 
     def _array(self, name: str) -> Integers:
-        """One of the buffers, in the memory of the CPU."""
+        """Return a buffer as an array in CPU memory."""
         array: Integers = getattr(self, name).cpu().numpy()
         return array
 
     def _banks(self) -> list[tuple[int, slice]]:
-        """The dilations, and the kernels of each."""
+        """Return each dilation with the range of its kernels."""
         dilations, first = np.unique(self._array("dilation"), return_index=True)
         return [(int(d), slice(a, b)) for d, a, b in zip(dilations, first, [*first[1:], KERNELS], strict=True)]
 
     def _values_at(self, x: NDArray[np.float32], at: NDArray[np.int64], first: NDArray[np.int64]) -> Integers:
-        """The values of all kernels, (n, KERNELS), at these steps of sequences that begin at step `first`."""
+        """Return the values of all kernels, (n, KERNELS), at steps `at` of sequences that start at steps `first`."""
         values = np.empty((len(at), KERNELS), np.int32)
         for dilation, bank in self._banks():
             steps = at[:, None] - dilation * np.arange(TAPS)
@@ -227,7 +227,7 @@ class Shares(nn.Module):
         return values
 
     def _values(self, past: Integers, bank: slice) -> Integers:
-        """The values of some kernels, (n, kernels), from what their taps read of all channels, (n, TAPS, channels)."""
+        """Return the values of some kernels, (n, kernels), from the inputs at their taps, (n, TAPS, channels)."""
         channel, tap, nine = self._array("channel")[bank].T, self._array("tap")[bank].T, past.sum(1, dtype=np.int32)
         values = np.zeros((len(past), channel.shape[1]), np.int32)
         for own in channel:
@@ -237,10 +237,10 @@ class Shares(nn.Module):
 
 
 def columns_of(variables: int, numbers: int) -> NDArray[np.int64]:
-    """The columns of the channels in a row of inputs: values, gap, deviations, changes and rates."""
+    """Return the columns of the channels in a row of inputs: values, gap, deviations, changes and rates."""
     return np.concatenate([np.arange(variables), [3 * variables], shared(variables) + np.arange(3 * numbers)])
 
 
 def fixed(x: NDArray[np.float32]) -> NDArray[np.int16]:
-    """Inputs as whole numbers of 1 / UNIT, rounded half to even. NaN is the largest number."""
+    """Return inputs in multiples of 1 / UNIT, rounded half to even. NaN becomes the largest number."""
     return np.rint(np.fmax(np.fmin(x, np.float32(LARGEST)), np.float32(-LARGEST)) * np.float32(UNIT)).astype(np.int16)

@@ -30,7 +30,7 @@ from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoin
 LEAST_TRAINED_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
 ALL, OPEN = "all", "open"
-"""The folders, in that of the checkpoint, of the training on all sequences, and of the training with open gates after another."""
+"""Folders within the checkpoint: training on all sequences, and training with open gates after the training with sparse gates."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Course:
 
     @property
     def best_test(self) -> float:
-        """The loss on the held-out sequences after the best epoch."""
+        """Loss on the held-out sequences after the best epoch."""
         return self.curve[self.best - 1].test
 
 
@@ -58,9 +58,9 @@ def train(
     checkpoint: Path | None,
     verbose: bool,
 ) -> Course:
-    """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt.
+    """Train a network in place. It ends with the weights of the best epoch, also after an interrupt.
 
-    With `Last` no epoch is better than another: after an interrupt the network is of no use.
+    `Last` selects no best epoch, so an interrupted network is unusable.
     """
     curve, interrupted, what = [], False, "training" if isinstance(best, Best) else "training on all sequences"
     fabric = one_device(device)
@@ -76,7 +76,7 @@ def train(
             how: dict[str, Any] = {"objective": objective, "optimizer": optimiser, "best": best, "pricing": pricing}
             curve = fit(task, network, settings, folder, fabric, after, **how).curve
         except KeyboardInterrupt:
-            if isinstance(best, Best):  # the last checkpoint has all finished epochs, also those of a training that was continued
+            if isinstance(best, Best):  # the last checkpoint contains all finished epochs, also from before a resume
                 kept = load_checkpoint(folder / CHECKPOINT)
                 if kept is None or not kept["curve"]:
                     raise

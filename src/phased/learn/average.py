@@ -1,4 +1,4 @@
-"""The parameters that a training keeps beside the trained ones: their moving average, and those of the best epoch."""
+"""Copies of parameters that training keeps: the moving average, and the weights of the best epoch."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ class Average:
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchange the parameters in the model with those kept here; a second call restores them."""
+        """Exchange the parameters of the model with the averages. A second call restores the parameters."""
         for value, parameter in zip(self.values, self.learned, strict=True):
             kept = value.clone()
             value.copy_(parameter)
             parameter.copy_(kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the values kept here and the number of steps, for a checkpoint."""
+        """Return the averages and the number of steps, for a checkpoint."""
         return {"values": list(self.values), "step": self.step}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore values and number of steps from `state_dict`."""
         for value, saved in zip(self.values, state["values"], strict=True):
             value.copy_(saved)
         self.step = state["step"]
 
 
 class Best:
-    """The weights of the epoch with the lowest test result so far; `over` after `patience` epochs without a lower one.
+    """Early stopping with the weights of the epoch with the lowest test result. Ends after `patience` epochs without progress.
 
-    Epochs before number `least` are forgotten when that one is over: a network that has hardly been trained may have the
-    lowest result by chance, on a few hundred held-out sequences, and would be kept.
+    Epochs before number `least` are forgotten at the end of epoch `least`. A network after little training may reach the lowest
+    result by chance, on a few hundred held-out sequences.
 
     Args:
         patience: the number of epochs without a lower test result after which training ends.
-        least: the first epoch that is not forgotten. Default: `patience`.
+        least: first epoch that is not forgotten, at most `patience`. Default: `patience`.
     """
 
     def __init__(self, patience: int, least: int | None = None) -> None:
@@ -86,25 +86,25 @@ class Best:
 
     @torch.no_grad()
     def restore(self, model: nn.Module) -> None:
-        """Give the model the weights of the best epoch; without an epoch it stays as it is."""
+        """Copy the weights of the best epoch to the model. Before the first epoch the model does not change."""
         for name, value in tensors(model) if self.epoch else ():
             value.copy_(self.weights[name])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the best epoch with its weights, for a checkpoint."""
+        """Return the best epoch and its weights, for a checkpoint."""
         return {"epoch": self.epoch, "test": self.test, "waited": self.waited, "values": self.weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the best epoch and its weights from `state_dict`."""
         self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
         self.weights = dict(state["values"])
 
 
 class Last:
-    """In place of `Best`: training ends after a number of epochs, and the model keeps the weights of the last one.
+    """Alternative to `Best`: training ends after a number of epochs, and the model keeps the weights of the last epoch.
 
     Args:
-        epochs: the number of epochs. It may be lower than `Training.epochs`, on which schedules depend.
+        epochs: number of epochs, at most `Training.epochs`. Schedules depend only on `Training.epochs`.
     """
 
     def __init__(self, epochs: int) -> None:
@@ -116,16 +116,16 @@ class Last:
         return self.epoch >= self.epochs
 
     def take(self, model: nn.Module, epoch: int, test: float) -> None:
-        """Take note of the end of an epoch."""
+        """Store the number of the finished epoch."""
         self.epoch = epoch
 
     def restore(self, model: nn.Module) -> None:
-        """Leave the model as it is."""
+        """Do not change the model."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of epochs so far, for a checkpoint."""
+        """Return the number of finished epochs, for a checkpoint."""
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the number of finished epochs from `state_dict`."""
         self.epoch = state["epoch"]

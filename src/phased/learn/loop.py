@@ -94,13 +94,13 @@ class Training:
 
 @dataclass(frozen=True)
 class OpenFirst:
-    """A schedule of the openness cost: units learn with open gates first, and pay for openness later.
+    """Schedule of the openness cost: free at the beginning, then rising linearly.
 
     Use it with gates that begin open, `ratio_on=1.0` and `learn_ratio_on=True`.
 
     Args:
-        free: part of the training, from 0 to 1, in which openness costs nothing. From there on the cost rises linearly, to
-            `1 - free` times `Training.openness_cost` at the end.
+        free: part of the training without openness cost, in [0, 1]. After this part the cost rises linearly, to `1 - free` times
+            `Training.openness_cost` at the end. Default: 0.4.
 
     Example:
         >>> from phased.learn import OpenFirst
@@ -114,7 +114,7 @@ class OpenFirst:
         check.number("free", self.free, low=0.0, high=1.0)
 
     def __call__(self, part: float) -> float:
-        """The factor of the openness cost after this part of the training."""
+        """Return the factor of the openness cost after this part of the training, from 0 to 1."""
         return max(0.0, part - self.free)
 
 
@@ -169,10 +169,10 @@ def fit(
         progress: called after every epoch, in the first process.
         workers: processes that prefetch batches; 0 makes each batch when it is needed.
         objective: the loss and the test result. Default: cross entropy and accuracy of classes, squared error of numbers.
+            Objective, optimizer and pricing need a `repr` that is the same in every process, as task and model do.
         optimizer: makes the optimiser from the model. Default: Adam for all parameters that require a gradient.
-        best: ends the training early; the model has the weights of the best epoch in the end. An objective and an optimizer need
-            a `repr` that is the same in every process, as task and model do.
-        pricing: the part of `training.openness_cost` that is charged in the course of the training. Default: all of it, always.
+        best: ends the training early, and selects the final weights (`Best` or `Last`). Default: train for all epochs.
+        pricing: schedule of the factor of `training.openness_cost`. Default: the full cost in every step.
         recorded: replay training steps as CUDA graphs, on one GPU. A small network, bound by Python, then trains several times
             as fast, with the same numbers up to rounding. Model, objective and penalty are called only until a step is recorded:
             they must do the same work for every batch of a size, read no values of tensors, and not depend on padding.
@@ -209,14 +209,14 @@ def fit(
     given = {"task": task, "model": model, "objective": objective, "optimizer": optimizer, "pricing": pricing}
     named = {name: repr(value) for name, value in given.items() if value is not None}
     for name, text in named.items():
-        if " at 0x" in text:  # an address, which is another one in the next process
+        if " at 0x" in text:  # an address, which differs between processes
             raise ValueError(
                 f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got {text}. "
                 f"Make it a frozen dataclass, or give it a __repr__."
             )
     identity: dict[str, Any] = {"task": repr(task), "model": repr(model), **asdict(training), **named}
-    if training.schedule == "constant" and pricing is None:  # another rate or cost depends on the number of epochs
-        del identity["epochs"]  # the training may be continued with more of them
+    if training.schedule == "constant" and pricing is None:  # rate and cost do not depend on the number of epochs
+        del identity["epochs"]  # so the training may be continued with more epochs
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
     step = (RecordedStep if recorded else Step)(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
@@ -279,7 +279,7 @@ def check_model(model: object) -> None:
 def train_once(
     step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None, pricing: OpenFirst | None = None
 ) -> float:
-    """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
+    """Train on the batches of an epoch, and return the mean loss over all labels of all processes."""
     step.module.train()
     training, fabric = step.training, step.fabric
     loss, labels = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
@@ -299,7 +299,7 @@ def train_once(
 
 @torch.no_grad()
 def evaluate(step: Step, batches: Iterator[Part]) -> Score:
-    """The result of a test of a step's model in eval."""
+    """Test the model of a step in eval mode, and return the scores."""
     module, objective = step.module.eval(), step.objective
     zero = torch.zeros((), dtype=torch.float64, device=step.fabric.device)
     sums: dict[str, Tensor | int] = {}
@@ -324,7 +324,7 @@ def evaluate(step: Step, batches: Iterator[Part]) -> Score:
 
 
 def evaluate_further(step: Step, tests: Mapping[str, Evaluation]) -> dict[str, Score]:
-    """The results of a task's further tests, by name."""
+    """Return the scores of the further tests of a task, by name."""
     found, size, seed = {}, step.training.batch, step.training.seed
     for name, (test, sequences) in tests.items():
         found[name] = evaluate(step, shares(test, size, seed, numbered("test", 0, sequences, size), step.fabric))

@@ -48,11 +48,11 @@ class Model(nn.Module):
         return None
 
     def penalty(self) -> Tensor | None:
-        """The term that is added to the loss, times `Training.openness_cost`; None for a network without time gates."""
+        """Return the term that is added to the loss times `Training.openness_cost`, or None for a network without time gates."""
         return None
 
     def prior(self) -> Tensor | None:
-        """A term that is added to the loss as it is, such as a penalty of weights; None for no term."""
+        """Return a term that is added to the loss unscaled, such as a penalty of weights, or None to add no term."""
         return None
 
 
@@ -156,9 +156,9 @@ class Readout(Model):
 
     @property
     def recordable(self) -> bool:
-        """Whether a training step reads no values, so that it can be `recorded`; see `phased.learn.fit`.
+        """Whether training steps can be replayed as CUDA graphs, see `recorded` of `phased.learn.fit`.
 
-        Values are read of samples without padding, to normalise them, and in plain PyTorch.
+        Steps that read values of tensors cannot be replayed. Encoders that skip padding and layers in plain PyTorch read values.
         """
         computes = ops.has_graphs(self.rnn.backend) if isinstance(self.rnn, PhasedRNN) else self.rnn.recordable
         return computes and (self.encoder is None or self.encode_padding)

@@ -31,15 +31,15 @@ SIZES = 32
 
 @dataclass
 class Step:
-    """Leaves the gradients of a batch in the parameters, clipped.
+    """Training step: computes the gradients of the parameters for a batch, and clips the gradients in place.
 
     Args:
-        model: the model; it is moved to its device.
-        optimizer: of its parameters.
+        model: the model, which is moved to the device of `fabric`.
+        optimizer: optimiser of the parameters.
         training: the settings.
         fabric: the device or devices. They wrap model and optimiser for mixed precision or several processes.
-        objective: the loss; None for the usual one.
-        charged: the part of the openness cost that is charged now: a number, or a tensor that a recorded step reads.
+        objective: the loss. Default: cross entropy of classes, squared error of numbers.
+        charged: current factor of the openness cost: a number, or a tensor that a recorded step reads.
     """
 
     model: Any
@@ -77,13 +77,13 @@ class Step:
         return losses.detach()
 
     def charge(self, part: float) -> None:
-        """Set the part of the openness cost that the next steps charge."""
+        """Set the factor of the openness cost for the next steps."""
         if not isinstance(self.charged, Tensor):  # a recorded step reads the number from the device
             self.charged = torch.zeros((), dtype=torch.float64, device=self.fabric.device)
         self.charged.fill_(part)
 
     def learned(self) -> list[nn.Parameter]:
-        """The parameters that the optimiser changes."""
+        """Return the parameters that the optimiser changes."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 

@@ -1,5 +1,5 @@
-// The inputs of a step of a sequence of measurements, computed from the inputs of the step before. Batches and sequences that
-// arrive event by event call the same function. phased/estimator/inputs.py has the same computation in NumPy.
+// Inputs of a step of a sequence of measurements, computed from the inputs of the previous step. Batches and online sequences
+// call the same function. phased/estimator/inputs.py contains the same computation in NumPy.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,16 @@ struct Measured {
   float value;
 };
 
-// A row of inputs: value, mask and age of each variable; gap, and time; deviation, change, rate and spread of each number.
+// Sizes of a row of inputs, in the order values, masks and ages of the variables, gap, time, and deviations, changes, rates and
+// spreads of the numbers.
 struct InputSizes {
   int64_t variables, numbers;
 
   int64_t width() const { return 3 * variables + 4 * numbers + 2; }
 };
 
-// State of a sequence beside its last row. since: time of the last measurement of each variable, in median gaps. count:
-// measurements of each variable. mean, square: of each number, the running mean and the sum of squared deviations.
+// State of a sequence in addition to its last row. since: time of the last measurement of each variable, in median gaps. count:
+// number of measurements of each variable. mean, square: running mean, and sum of squared deviations, of each number.
 struct InputState {
   double *since, *count, *mean, *square;
 };
@@ -34,7 +35,8 @@ struct Inputs {
   double span;                  // median span, in median gaps
   double floor, most, soon;     // see phased/estimator/inputs.py
 
-  // A step at time `now`, `after` the step before, both in median gaps. `x` holds the row of the step before, or zeros.
+  // Computes the inputs of a step in place: `x` contains the row of the previous step, or zeros. now: time since the first step.
+  // after: time since the previous step. Both are in median gaps.
   void step(float* x, const InputState& state, double now, double after, const Measured* measured, int64_t count) const {
     const int64_t variables = sizes.variables, numbers = sizes.numbers;
     float *value = x, *mask = value + variables, *age = mask + variables, *times = age + variables;
@@ -66,8 +68,8 @@ struct Inputs {
   }
 };
 
-// Sequences one after another: the steps of sequence i are offset[i] to offset[i + 1], the measurements of step s are entry[s] to
-// entry[s + 1]. Row s of `to` gets the inputs of step s, and has `stride` numbers.
+// Concatenated sequences. The steps of sequence i are offset[i] to offset[i + 1], and the measurements of step s are entry[s] to
+// entry[s + 1]. The inputs of step s are written to row s of `to`, with `stride` numbers per row.
 struct InputBatch {
   int64_t sequences, stride;
   const int64_t *offset, *entry;

@@ -16,13 +16,13 @@ float dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// A piece of a summary: 0 below its start, 1 above its end, and linear between them. NaN stays NaN.
+// Returns a piece of a summary: 0 below the start, 1 above the end, and linear in between. NaN stays NaN.
 inline float piece_of(float summary, float start, float slope) {
   const float cut = (summary - start) * slope;
   return cut < 0 ? 0.0f : cut > 1 ? 1.0f : cut;
 }
 
-// The weights of one piece times what each column has of it.
+// Returns the sum over all columns of weight times piece.
 float piece(const float* weight, const float* columns, const float* start, const float* slope, int64_t count) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -11,7 +11,7 @@
 
 namespace phased {
 
-// Sizes of a network: see phased/estimator/online_model.py, which has the same computation in NumPy.
+// Sizes of a network. phased/estimator/online_model.py contains the same computation in NumPy.
 struct OnlineSizes {
   int64_t variables, numbers, statics, pieces, units, outputs, paired, every_step;
 
@@ -22,7 +22,7 @@ struct OnlineSizes {
   int64_t states() const { return (every_step ? 4 : 3) * units; }
 };
 
-// State of one sequence beside that of the layer. clock: times of the first and of the last step, number of steps.
+// State of one sequence, without the state of the layer. clock: time of the first step, time of the last step, number of steps.
 struct OnlineSequence {
   double* clock;
   InputState inputs;
@@ -32,49 +32,49 @@ struct OnlineSequence {
   int32_t* counts;
 };
 
-// A dense layer of ReLUs: weights (units, read), and their biases.
+// A dense layer of ReLUs with weights (units, read) and biases (units).
 struct Dense {
   Buffer<float> weight, bias;
 
   void operator()(const float* read, int64_t count, float* to) const;
 };
 
-// A trained network, which sequences share.
+// A trained network, shared by all sequences.
 struct OnlineModel {
-  const Stack<float>& layer;  // it has to outlive the model
-  const Inputs& inputs;       // likewise
+  const Stack<float>& layer;  // must outlive the model
+  const Inputs& inputs;       // must outlive the model
   OnlineSizes sizes;
-  std::vector<int64_t> places;   // in the memory of a sequence, in bytes: of each part of an OnlineSequence, and of the end
-  double gap, reach;             // median gap; longest time that can be answered, in median gaps
-  double latest;                 // time
-  float rate;                    // how fast extremes are forgotten: see recent.h
-  Buffer<float> start, slope;    // of pieces, (pieces, columns)
+  std::vector<int64_t> places;   // byte offsets of the parts of an OnlineSequence, and the size in bytes
+  double gap, reach;             // median gap, and longest time since the first step in median gaps
+  double latest;                 // largest absolute time
+  float rate;                    // decay rate of extremes, see recent.h
+  Buffer<float> start, slope;    // start and slope of each piece, (pieces, columns)
   Buffer<float> read_pieces;     // weights (outputs, pieces, columns)
   Dense encoder, hidden;
   Buffer<float> read_states;     // weights (outputs, units)
   Buffer<double> bias;           // (outputs)
-  Buffer<int64_t> chosen;        // summaries whose pairs are multiplied, (paired)
-  Buffer<float> center, factor;  // of their ranks, (paired)
+  Buffer<int64_t> chosen;        // columns of the summaries in products of pairs, (paired)
+  Buffer<float> center, factor;  // centre and factor of the ranks of these summaries, (paired)
   Buffer<float> read_pairs;      // weights (outputs, paired, paired)
-  const Shares* shares;          // null where the network reads none
+  const Shares* shares;          // null for a network without shares
   Buffer<float> read_shares;     // weights (outputs, features)
-  bool recurrent;                // whether the recurrent layer is read
+  bool recurrent;                // whether the outputs depend on the recurrent layer
 
-  // One event. The outputs of the linear layer go to `out`, (outputs). Nothing is taken if they are not finite, or, then with
-  // false, if the time is before the last one or too late.
+  // Processes one event, and writes the outputs of the linear layer to `out`, (outputs). Returns false if the time is before the
+  // last event or too late. In this case, and if an output is not finite, the state does not change.
   bool take(uint8_t* memory, StackState<float>& state, double time, const std::vector<Measured>& measured, double* out) const;
 
  private:
-  // What the linear layer reads of the inputs, (columns).
+  // Updates the running summaries of the inputs, and returns all summaries, (columns).
   std::vector<float> summaries(const OnlineSequence& sequence, float kept, int64_t steps) const;
-  // The inputs of the recurrent layer, (units).
+  // Returns the inputs of the recurrent layer, (units).
   std::vector<float> encoded(const OnlineSequence& sequence, const std::vector<float>& columns) const;
-  // The ranks of the summaries whose pairs are multiplied, (paired).
+  // Returns the ranks of the summaries in products of pairs, (paired).
   std::vector<float> ranks(const std::vector<float>& columns) const;
-  // Adds what the layers make of the states to the outputs.
+  // Advances the recurrent layer, and adds the outputs of the layers that read its states.
   void read_network(StackState<float>& state, const OnlineSequence& sequence, const std::vector<float>& columns, double now,
                     int64_t steps, double* out) const;
-  // Adds what the linear layer makes of summaries, and of pairs of them.
+  // Adds the weighted pieces of summaries and the products of pairs of summaries.
   void read_summaries(const std::vector<float>& columns, double* out) const;
 };
 

@@ -1,6 +1,6 @@
-// Random convolutions over the inputs of a sequence: the number of steps at which the value of each is above its thresholds. All
-// numbers are integers, so batches, and sequences that arrive event by event, have the same ones, whatever the order of the sums.
-// phased/estimator/shares.py has the same computation in NumPy.
+// Random convolutions over the inputs of a sequence: number of steps at which each convolution exceeds its thresholds. All
+// numbers are integers, so the order of sums does not matter, and batches and online sequences give the same counts.
+// phased/estimator/shares.py contains the same computation in NumPy.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ class Shares {
  public:
   static constexpr int64_t kTaps = 9, kMost = 3, kThresholds = 3;
 
-  // column: column of each channel in a row of inputs (channels). dilation: (kernels), ascending. channel: (kernels, kMost), -1
-  // after the last one; kernels of the same dilation are in order of their number of channels. tap: the three taps of weight 2
-  // (kernels, 3), where tap j reads the input of j * dilation steps ago. threshold: (kThresholds, kernels).
+  // column: column of each channel in a row of inputs (channels). dilation: (kernels), ascending. channel: (kernels, kMost),
+  // padded with -1. Kernels of the same dilation are sorted by number of channels. tap: the three taps of weight 2 (kernels, 3).
+  // Tap j reads the input j * dilation steps ago. threshold: (kThresholds, kernels).
   Shares(int64_t channels, int64_t kernels, const int32_t* column, const int32_t* dilation, const int32_t* channel,
          const int32_t* tap, const int32_t* threshold)
       : channels_(channels),
@@ -39,8 +39,8 @@ class Shares {
   int64_t features() const { return kThresholds * kernels_; }
   int64_t length() const { return length_; }
 
-  // Take the next step of a sequence. `row`: its inputs. `before`: the number of steps before it. `ring`: the last inputs, (length,
-  // channels); `counts`: steps above each threshold, (features). Both begin as zeros.
+  // Updates ring and counts by the next step of a sequence. row: inputs of the step. ring: last inputs, (length, channels).
+  // counts: steps above each threshold, (features). before: number of steps before this step. Ring and counts start as zeros.
   void step(const float* row, int16_t* ring, int32_t* counts, int64_t before) const {
     const std::unique_ptr<int32_t[]> memory(new int32_t[channels_ + kernels_]);
     int32_t *nine = memory.get(), *value = nine + channels_;
@@ -65,13 +65,13 @@ class Shares {
     }
   }
 
-  // Add the shares, which are counts / steps, times weights (outputs, features) to `out` (outputs). Inline, so that each caller
-  // compiles it with its own options.
+  // Adds the product of weights (outputs, features) and shares, counts / steps, to `out` (outputs). Inlined, so that the compiler
+  // options of the caller apply.
   __attribute__((always_inline)) void read(const int32_t* counts, int64_t steps, const float* weight, int64_t outputs,
                                            double* out) const {
     for (int64_t o = 0; o < outputs; o++) {
       const float* of = weight + o * features();
-      float low = 0, middle = 0, high = 0;  // three sums, because an addition waits for the one before
+      float low = 0, middle = 0, high = 0;  // three sums, because each addition waits for the previous result
 #pragma omp simd reduction(+ : low, middle, high)
       for (int64_t k = 0; k < kernels_; k++) {
         low += of[k] * static_cast<float>(counts[k]);
@@ -82,8 +82,8 @@ class Shares {
     }
   }
 
-  // Rows of inputs, `stride` numbers apart: the steps of sequence i are offset[i] to offset[i + 1]. `counts` is (sequences,
-  // features), and begins as zeros.
+  // Adds the counts of whole sequences to `counts`, (sequences, features), which starts as zeros. rows: inputs of all steps,
+  // `stride` numbers apart. The steps of sequence i are offset[i] to offset[i + 1].
   void batch(int64_t sequences, int64_t stride, const int64_t* offset, const float* rows, int32_t* counts) const {
     const int64_t past = length_ - 1, width = past + kBlock + kApart;
     Buffer<int32_t> plane(channels_ * width), nine(channels_ * kBlock);
@@ -103,20 +103,21 @@ class Shares {
   }
 
  private:
-  // Kernels with one dilation; those with n channels are first[n - 1] to first[n].
+  // Kernels with the same dilation. Kernels first[n - 1] to first[n] read n channels.
   struct Bank {
     int64_t dilation, first[kMost + 1];
   };
-  static constexpr int64_t kBlock = 128, kApart = 16;  // steps at a time; keeps planes off the same lines of a cache
+  static constexpr int64_t kBlock = 128, kApart = 16;  // steps per block, and padding that avoids cache conflicts
 
-  // A number in units of 1 / 256, from -30 to 30, rounded half to even. Below 2^22, adding 1.5 * 2^23 leaves no bits for fractions.
+  // Bounds a number to [-30, 30], and rounds it to multiples of 1 / 256, half to even. Adding 1.5 * 2^23 leaves no bits for
+  // fractions of numbers below 2^22.
   static int32_t fixed(float x) {
     constexpr float kHalfEven = 12582912.0f;
     const float bounded = x < 30 ? std::max(x, -30.0f) : 30.0f;
     return static_cast<int32_t>((bounded * 256 + kHalfEven) - kHalfEven);
   }
 
-  // The values of kernels with N channels at one step.
+  // Computes the values of the kernels with N channels at one step.
   template <int N>
   void values(const Bank& bank, const int16_t* const* past, const int32_t* nine, int32_t* value) const {
     for (int64_t k = bank.first[N - 1]; k < bank.first[N]; k++) {
@@ -131,7 +132,7 @@ class Shares {
     }
   }
 
-  // Some steps of all kernels. plane: inputs (channels, width), that of the first step after `length - 1` earlier ones.
+  // Counts a block of steps for all kernels. plane: inputs (channels, width), starting `length - 1` steps before the block.
   void count(const int32_t* plane, int64_t width, int32_t* nine, int64_t steps, int32_t* counts) const {
     for (const Bank& bank : banks_) {
       for (int64_t c = 0; c < channels_; c++) {
@@ -148,7 +149,7 @@ class Shares {
     }
   }
 
-  // The same of the kernels of a bank with N channels.
+  // Counts a block of steps for the kernels of a bank with N channels.
   template <int N>
   void count(const Bank& bank, const int32_t* now, int64_t width, const int32_t* nine, int64_t steps, int32_t* counts) const {
     for (int64_t k = bank.first[N - 1]; k < bank.first[N]; k++) {
