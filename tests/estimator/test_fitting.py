@@ -247,3 +247,20 @@ def test_a_target_that_is_a_later_value_begins_as_the_last_value():
     unrelated = [random.normal(size=30) for _ in levels]
     other = PhasedRegressor(units=4, epochs=1, refit=False, random_state=0).fit(data, unrelated)
     assert not other.network_.begun.any()
+
+
+def test_sequences_are_held_out_among_those_with_a_target():
+    random = np.random.default_rng(0)
+    data = [(np.arange(4.0), random.normal(size=(4, 1))) for _ in range(12)]
+    y = [np.full(4, np.nan) if number % 2 else random.normal(size=4) for number in range(12)]
+    for seed in range(6):
+        PhasedRegressor(**{**QUICK, "random_state": seed}).fit(data, y)
+
+
+def test_balanced_weights_allow_a_class_that_is_only_held_out():
+    y = np.where(np.arange(20) == 19, 2, np.arange(20) % 2)
+    PhasedClassifier(**QUICK, class_weight="balanced").fit(X[:18], y[:18], validation=(X[18:20], y[18:]))
+
+
+def test_one_held_out_sequence_decides_nothing():
+    assert not is_better(np.zeros(1), np.ones(1))

@@ -193,3 +193,10 @@ def test_batches_have_the_same_numbers_whichever_lie_together_in_memory():
         assert torch.equal(steps[0].x[:length, column], x[own])
         assert torch.equal(steps[0].time[:length, column], time[own])
         assert not steps[0].time[length:, column].any()
+
+
+def test_a_clock_that_differs_from_the_time_by_rounding_alone_is_no_input():
+    times = [1.6e9 + np.cumsum(np.random.default_rng(n).exponential(1.0, 50)) for n in range(6)]
+    scaling = Scaling.of(Events.of(times, [(3.3 * time + 100)[:, None] for time in times]))
+    assert scaling.slopes[0] > 0
+    assert scaling.values.factor.tolist() == [0.0]

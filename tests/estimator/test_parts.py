@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from patients import follow, patients
-from phased.estimator import PhasedClassifier, PhasedRegressor, choosing
+from phased.estimator import PhasedClassifier, PhasedRegressor, choosing, estimator
 from phased.estimator.network import MIX
 
 X, Y = patients(60)
@@ -94,3 +94,24 @@ def test_ctrl_c_while_convolutions_are_fitted_keeps_the_network(monkeypatch):
 def test_shares_of_a_batch_do_not_depend_on_the_other_sequences_in_it(part):
     model = PhasedClassifier(**SMALL).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X[7:20])[2], model.predict_proba(X)[9], atol=1e-6)
+
+
+def test_the_answer_for_a_sequence_without_steps_does_not_depend_on_its_neighbours(part):
+    events, y = patients(60, empty=True)
+    model = PhasedClassifier(**SMALL).fit(events, y)
+    empty = int(np.flatnonzero(events.lengths == 0)[0])
+    alone, beside = model.predict_proba(events[[empty]])[0], model.predict_proba(events)[empty]
+    np.testing.assert_allclose(alone, beside, atol=1e-6)
+
+
+def test_ctrl_c_while_convolutions_are_fitted_to_all_sequences_keeps_those_of_the_training_sequences(monkeypatch):
+    monkeypatch.setattr(choosing, "chosen", lambda tried: tried[-1])  # both
+    uninterrupted = PhasedClassifier(**SMALL, refit=False).fit(X, Y)
+
+    def stopped(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimator, "convolve", stopped)
+    model = PhasedClassifier(**SMALL, refit=False).fit(X, Y)
+    assert (model.report_.interrupted, model.report_.part) == (True, "both")
+    np.testing.assert_allclose(model.predict_proba(X), uninterrupted.predict_proba(X), atol=1e-6)

@@ -136,3 +136,11 @@ def test_features_of_two_kinds_get_the_factors_with_the_smaller_error(useless, k
     assert np.mean((found.held[:, 0] - y) ** 2) <= 1.05 * np.mean((alone.held[:, 0] - y) ** 2)
     both = np.concatenate([first, second], 1).astype(float)
     assert np.allclose(outputs(found, both).mean(), y.mean(), atol=1e-4)
+
+
+def test_rows_that_are_nearly_equal_are_solved_with_a_larger_penalty():
+    random = np.random.default_rng(0)
+    features = np.outer(random.random(3000), random.random(20)).astype(np.float32)
+    ridge = Ridge.of(features, features[:, 0].astype(np.float64))
+    assert np.isfinite(ridge.weight).all()
+    assert np.isfinite(ridge.held).all()

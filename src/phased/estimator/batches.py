@@ -239,12 +239,16 @@ def split(events: Events, found: Targets, share: float, random: Any, stratify: b
     if stratify and found.counts is None:
         _, classes = np.unique(found.y, return_inverse=True)
         strata = classes[first]
+    elif found.counts is not None:  # sequences with a target at some step
+        known = np.add.reduceat(np.append(found.counts, False), events.offset[:-1]) * (events.lengths > 0)
+        strata = (np.bincount(group, known, len(first)) > 0).astype(np.int64)
+    useful = np.ones(len(first), bool) if found.counts is None else strata > 0
     held = np.zeros(len(first), bool)
     for stratum in np.unique(strata):
         members = random.permutation(np.flatnonzero(strata == stratum))
         held[members[: min(round(share * len(members)), len(members) - 1)]] = True
-    if not held.any():
-        held[random.permutation(len(held))[: max(1, round(share * len(held)))]] = True
+    if not held[useful].any():
+        held[random.permutation(np.flatnonzero(useful))[: max(1, round(share * int(useful.sum())))]] = True
     order = np.argsort(group, kind="stable")
     chosen = held[group][order]
     return order[~chosen], order[chosen]

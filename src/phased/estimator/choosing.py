@@ -80,9 +80,10 @@ def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number)
     steps = steps[data.counts.numpy()[steps]]
     y, values, found = data.y.numpy()[steps].astype(np.float64), scaling.values, None
     least = FOLLOWS * float(y.var())
-    for variable in np.flatnonzero(np.array(scaling.numbers, bool) & (values.factor > 0)).tolist():
+    for variable in np.flatnonzero(np.array(scaling.numbers, bool) & (values.factor > 0) & (scaling.slopes == 0)).tolist():
         factor = 1 / (float(values.factor[variable]) * target.spread)
-        varies = float((y - factor * data.x[:, variable].numpy()[steps]).var())
+        with np.errstate(over="ignore", invalid="ignore"):  # values may be much larger than targets
+            varies = float((y - factor * data.x[:, variable].numpy()[steps].astype(np.float64)).var())
         if varies < least:
             least, found = varies, (variable, factor, (float(values.center[variable]) - target.center) / target.spread)
     return found
@@ -100,5 +101,4 @@ def chosen(tried: Sequence[Candidate]) -> Candidate:
 def is_better(losses: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
     """Return whether the mean loss of the same sequences is lower by more than the standard error of the difference."""
     gained = than - losses
-    error = float(gained.std(ddof=1)) / np.sqrt(len(gained)) if len(gained) > 1 else 0.0
-    return bool(gained.mean() > error)
+    return len(gained) > 1 and bool(gained.mean() > gained.std(ddof=1) / np.sqrt(len(gained)))

@@ -186,8 +186,13 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
                 best = first._replace(trained=second)
         best.trained.network.answer_by(first.part)
         if first.part != "network":
-            learned_on = everyone if again and not interrupted else train
-            convolve(best.trained.network, best.trained.task.data, learned_on, target, seed)
+            fitted = copy.deepcopy(first.trained.network)
+            fitted.answer_by(first.part)
+            try:
+                learned_on = everyone if again and not interrupted else train
+                convolve(best.trained.network, best.trained.task.data, learned_on, target, seed)
+            except KeyboardInterrupt:  # the model that was fitted to the training sequences is kept
+                best, interrupted = first._replace(trained=first.trained._replace(network=fitted)), True
         self.network_ = best.trained.network.requires_grad_(False)
         self.report_ = Report(
             len(train),

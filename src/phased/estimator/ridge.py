@@ -7,6 +7,7 @@ regression on the leave-one-out values turns its values into log-probabilities.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -178,8 +179,12 @@ def centered(products: Tensor) -> Tensor:
 
 def inverse_of(products: Tensor, penalty: float) -> Tensor:
     """Return the inverse of a matrix of products with the penalty added to its diagonal, in place."""
-    products.diagonal().add_(penalty)
-    return torch.cholesky_inverse(torch.linalg.cholesky(products))
+    while True:
+        products.diagonal().add_(penalty)
+        factor, failed = torch.linalg.cholesky_ex(products)
+        if not failed:
+            return torch.cholesky_inverse(factor)
+        penalty *= 10  # products of float32 rows may be rounded by more than a small penalty
 
 
 def left_out(residual: Tensor, kept: Tensor) -> Tensor:
@@ -201,7 +206,9 @@ def calibration(held: Array, y: NDArray[np.int64], classes: int) -> tuple[Array,
     )  # a class without sequences is improbable
     shift[present] = 0.0
     if len(present) > 1:
-        fitted = LogisticRegression(C=C, max_iter=1000).fit(held, y)
+        with warnings.catch_warnings():  # of classes with a sequence or two
+            warnings.simplefilter("ignore", UserWarning)
+            fitted = LogisticRegression(C=C, max_iter=1000).fit(held, y)
         of_two = len(present) == 2  # scikit-learn returns the difference of the two logits
         factor[present] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2 if of_two else fitted.coef_
         shift[present] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2 if of_two else fitted.intercept_

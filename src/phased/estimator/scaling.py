@@ -21,6 +21,8 @@ REACH = 1e12, 1e30
 """Longest time since the first step, in median spans and in median gaps. Inputs made of it are finite in float32."""
 CLOCK_STEPS, CLOCK_ERROR = 100, 0.05
 """Least number of increases and largest relative error of a clock: a variable that rises in proportion to the time."""
+ROUNDING = 1e-12
+"""A clock that differs from the time by this part of its values, or less, has no other information than the time."""
 STEEPEST = 1e250
 """Largest increase of a clock per unit of time. The product with any time is finite."""
 MOST_LEVELS = 10
@@ -110,9 +112,14 @@ class Scaling:
         gap, span = clock(events)
         numbers = tuple(name not in text for name in events.variables)
         slopes = np.array([slope_of(events, at) if number else 0.0 for at, number in enumerate(numbers)])
-        values = events.by_variable(without_time(events, slopes))
+        values = Numbers.of(
+            events.by_variable(without_time(events, slopes)), {at for at, number in enumerate(numbers) if not number}
+        )
+        for at, raw in enumerate(events.by_variable(events.value)):
+            if slopes[at] and values.factor[at] * np.abs(raw).max() > 1 / ROUNDING:
+                values.factor[at] = 0.0
         return cls(
-            Numbers.of(values, {at for at, number in enumerate(numbers) if not number}),
+            values,
             numbers,
             slopes,
             Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text}),

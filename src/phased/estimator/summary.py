@@ -44,8 +44,8 @@ def summaries(x: Tensor, static: Tensor, lengths: Tensor, variables: int, every_
         mean = torch.where(real, x, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
     first = torch.where(real, masks, 0.0).argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
     change = last[..., :variables] - values.gather(0, first).squeeze(0)
-    if every_step:
-        change = torch.where(steps >= first, change, 0.0)
+    begun = steps >= first if every_step else (lengths > 0).unsqueeze(-1)
+    change = torch.where(begun, change, 0.0)
     extremes = recent(x, lengths, variables, every_step)
     return torch.cat([last, mean, extremes, change, static.expand(*last.shape[:-1], -1)], -1)
 

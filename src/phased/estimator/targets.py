@@ -319,7 +319,7 @@ def class_weights(weight: Any, classes: NDArray[Any], encoded: NDArray[np.int64]
     counts = np.bincount(encoded, minlength=len(classes))
     if isinstance(weight, str):
         check.choice("class_weight", weight, ("balanced",))
-        raw = len(encoded) / (len(classes) * counts)
+        raw = len(encoded) / (len(classes) * np.maximum(counts, 1))  # a class may be missing in this part of the sequences
     elif isinstance(weight, Mapping):
         unknown_names = [name for name in weight if name not in classes.tolist()]
         if unknown_names:
