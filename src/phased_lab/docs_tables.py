@@ -13,7 +13,9 @@ from phased_lab.runs.folder import read
 
 ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
 TWO = "cuda tasks-cuda"
-SHOWN = dict.fromkeys(f"{ONE} epoch-cuda lipreading-cpu lipreading-cuda".split(), 1) | dict.fromkeys(TWO.split(), 2)
+SHOWN = dict.fromkeys(f"{ONE} epoch-cuda lipreading-cpu lipreading-cuda tables tables-peers".split(), 1) | dict.fromkeys(
+    TWO.split(), 2
+)
 """Number of tables of a file of `phased bench` in docs."""
 
 
