@@ -28,6 +28,7 @@ PAGES = {
     "lipreading": COST,
     "physionet": ESTIMATOR,
     "estimators": ESTIMATOR,
+    "tables": ESTIMATOR,
     "widths": ESTIMATOR,
     "online": ESTIMATOR,
     "reading": TABLES,
