@@ -64,9 +64,11 @@ class Fitted(NamedTuple):
 
 def in_process(fit: Fit, interpreter: str = sys.executable) -> Fitted:
     """Train and predict in a new process of an interpreter, on one thread."""
+    from phased import files  # the other interpreter, which imports this module, may lack what it needs
+
     with TemporaryDirectory() as folder:
         file, answer = Path(folder) / "fit.pickle", Path(folder) / "answer.npy"
-        file.write_bytes(pickle.dumps(fit[2:]))
+        files.write_whole(file, pickle.dumps(fit[2:]))
         words = [interpreter, "-c", START, fit.model, str(file), str(answer), *fit.imports]
         done = subprocess.run(words, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False)
         if done.returncode:
