@@ -62,19 +62,19 @@ def stopped_when(there: Callable[[], object], parent: subprocess.Popen, sent: si
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("sent, code", [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_signal_ends_the_command_and_its_workers_and_the_same_command_goes_on(call, tmp_path, monkeypatch, sent, code):
-    arguments = ("run", "frequency", "--seeds", 1, "--scale", "quick", "--device", "cpu", "--out", tmp_path)
+    arguments = ("run", "frequency", "--seeds", 2, "--scale", "quick", "--device", "cpu", "--out", tmp_path)
     parent, results = start(*arguments, "--jobs", 2), tmp_path / "frequency"
     told = stopped_when(lambda: list(results.glob("*.jsonl")), parent, sent)
     assert told == STOPPED or sent == signal.SIGKILL
     assert parent.returncode == code
     finished = {path: path.stat().st_mtime_ns for path in results.glob("*.jsonl")}
-    assert 1 <= len(finished) < 3
+    assert 1 <= len(finished) < 6  # at most two are under way, so some are left however fast they are
     for part, settings in TINY.items():
         monkeypatch.setitem(FREQUENCY.quick, part, settings)
     again = call(*arguments)
     assert again.exit_code == 0, again.output
     assert f"Finished before, not run again: {len(finished)}." in again.output
-    assert len(list(results.glob("*.jsonl"))) == 3
+    assert len(list(results.glob("*.jsonl"))) == 6
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
 
 
