@@ -6,12 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
 
-from digits import write_data
 from phased_lab.paper.waves import FREQUENCY
 
 TINY = {"network": {"units": 6}, "training": {"epochs": 40, "train": 64, "test": 32}}
@@ -76,14 +74,3 @@ def test_a_signal_ends_the_command_and_its_workers_and_the_same_command_goes_on(
     assert f"Finished before, not run again: {len(finished)}." in again.output
     assert len(list(results.glob("*.jsonl"))) == 6
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
-
-
-def test_sigterm_stops_the_command_while_it_simulates_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data", images={"train": 2000, "t10k": 500})))
-    monkeypatch.setenv("PHASED_CACHE", str(cache))
-    arguments = ("run", "nmnist", "--seeds", 1, "--only", "*-phased-*", "--scale", "quick", "--device", "cpu")
-    parent = start(*arguments, "--out", tmp_path / "results")
-    assert stopped_when(lambda: list(cache.glob("simulated-train-*")), parent, signal.SIGTERM) == STOPPED
-    assert parent.returncode == 143
-    assert list(cache.glob("*.safetensors")) == []
