@@ -59,9 +59,7 @@ def parts(first: Candidate, train: Indices, test: Indices, target: Target, seed:
     if data.counts is None:
         network.answer_by("convolutions")
         data = convolve(network, data, train, target, seed)
-        for part in MIX:
-            if part == "network":
-                continue
+        for part in (each for each in MIX if each != "network"):
             network.mix = MIX[part]
             tried.append(Candidate.of(first.opening, part, first.trained, data, test, target))
     return tried
