@@ -59,7 +59,7 @@ class Network(Model):
     states of the recurrent layer, and a linear layer computes the outputs. The linear layer also reads summaries of the inputs,
     cut into pieces (`phased.estimator.summary`). The pieces form an additive model of the sequence, which a recurrent layer needs
     much data to learn. With one answer per sequence the network adds products of pairs of summaries (`phased.estimator.pairs`).
-    With one answer per step the encoder also reads the summaries up to the step.
+    With one answer per step the second dense layer also reads the encoded inputs.
 
     Args:
         numbers: True for each numeric variable measured over time, False for each indicator of a text level.
@@ -124,12 +124,8 @@ class Network(Model):
     def owners(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the variable index of each input of the encoder. Other inputs have the number of variables as index."""
         _, variables, _, static = self.sizes
-        each, others = np.arange(variables), np.full(2, variables)
-        step, fixed = np.concatenate([*[each] * 3, others]), np.full(static, variables)
-        relative = np.tile(own, 4)
-        if self.every_step:
-            return np.concatenate([step, step, *[each] * 4, fixed, relative])
-        return np.concatenate([step, relative, fixed])
+        each, others, fixed = np.arange(variables), np.full(2, variables), np.full(static, variables)
+        return np.concatenate([*[each] * 3, others, *[own] * 4, fixed])
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the outputs, (B, outputs) or (T, B, outputs) with one answer per step. A number has no last dimension."""
@@ -145,24 +141,13 @@ class Network(Model):
     def recurrent(self, batch: Batch, summaries: Tensor, pieces: Tensor) -> Tensor:
         """Return the outputs of the recurrent network, (..., outputs)."""
         x, time, lengths = batch.streams[STEPS]
-        given = self.without_some(self.given(x, pieces))
-        if self.every_step:
-            pieces = given[..., : pieces.shape[-1]] * SPREAD
-        encoded = self.encoder(given)
+        encoded = self.encoder(self.without_some(x))
         h, _ = self.rnn(encoded, time, lengths=lengths)
         states = (*pool_every_step(h), encoded) if self.every_step else pool_states(h, lengths)
         y = two_products(self.hidden(self.dropout(torch.cat(states, -1))), pieces, self.head)
         if self.pairs is not None:
             y = y + self.pairs(self.paired(summaries))
         return y
-
-    def given(self, x: Tensor, pieces: Tensor) -> Tensor:
-        """Return the inputs of the encoder: all inputs of a step, or summaries and relative inputs with one answer per step."""
-        if not self.every_step:
-            return x
-        _, _, numbers, _ = self.sizes
-        relative = x[..., self.sizes.features : self.sizes.features + 4 * numbers]
-        return torch.cat([pieces / SPREAD, relative], -1)
 
     def without_some(self, given: Tensor) -> Tensor:
         """Zero the inputs of random variables per sequence, in training only. Rarely measured variables are zeroed more often."""

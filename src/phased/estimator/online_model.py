@@ -19,13 +19,12 @@ from phased import check
 from phased.clock import EXACT_FLOAT64
 from phased.estimator import checks
 from phased.estimator.checks import Columns
-from phased.estimator.inputs import Inputs, Rows
+from phased.estimator.inputs import Inputs
 from phased.estimator.network import Network
 from phased.estimator.pairs import Pairs
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import LARGEST, Array, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
-from phased.estimator.summary import SPREAD
 from phased.estimator.targets import Target
 from phased.fields import encode
 from phased.layer import PhasedRNN
@@ -111,11 +110,6 @@ class OnlineModel:
         self.bias = bias - on_pieces @ (center * factor)
         self.recurrent, self.shares = mix < 1, network.shares
         self.encoder, self.hidden = weights_of(network.encoder), weights_of(network.hidden)
-        if network.every_step:  # fold centre and scale of the pieces into the encoder
-            matrix, own = self.encoder[0].astype(np.float64), self.encoder[1].astype(np.float64)
-            of_pieces, scale = matrix[:, : len(factor)], factor / SPREAD
-            own -= of_pieces @ (center * scale)
-            self.encoder = single(np.concatenate([of_pieces * scale, matrix[:, len(factor) :]], 1)), single(own)
         pairs = Pairs(0, 0, network.outputs) if network.pairs is None else network.pairs
         self.chosen = np.array([] if network.pairs is None else sizes.paired, np.int64)
         ranks = pairs.center, pairs.factor, pairs.weight
@@ -210,17 +204,16 @@ class OnlineModel:
             self.shares.step(x, parts["ring"], parts["counts"], int(steps) - 1)
             outputs = outputs + self.on_shares.dot(parts["counts"].ravel().astype(np.float32)).astype(np.float64) / steps
         if self.recurrent:
-            outputs = outputs + self._read_network(parts, layer, columns, moment, steps)
+            outputs = outputs + self._read_network(parts, layer, moment, steps)
         if np.isfinite(outputs.sum()):
             now.memory, now.layer = memory, layer
         answers: list[float] = outputs.tolist()
         return answers
 
-    def _read_network(self, parts: Any, layer: Any, columns: Rows, moment: float, steps: float) -> NDArray[np.float64]:
+    def _read_network(self, parts: Any, layer: Any, moment: float, steps: float) -> NDArray[np.float64]:
         """Update the recurrent layer by the inputs of a step, and return the outputs computed from its states."""
-        x, read, units, features = parts["x"], parts["read"], self.sizes.units, self.sizes.features
-        given = np.concatenate([self._cut(columns)[0], x[features : self.inputs.width]]) if self.every_step else x
-        encoded = rectified(self.encoder, given)
+        read, units = parts["read"], self.sizes.units
+        encoded = rectified(self.encoder, parts["x"])
         at = torch.tensor([moment], dtype=torch.float64)
         read[:units] = self.layer.run(layer, torch.from_numpy(encoded).unsqueeze(0), at)[0]
         np.maximum(read[units:], read[:units], out=read[units:])

@@ -64,7 +64,7 @@ bool OnlineModel::take(uint8_t* memory, StackState<float>& state, double time, c
     shares->read(sequence.counts, steps, read_shares.get(), sizes.outputs, out);
   }
   read_summaries(columns, out);
-  if (recurrent) read_network(state, sequence, columns, now, steps, out);
+  if (recurrent) read_network(state, sequence, now, steps, out);
   if (!std::isfinite(std::accumulate(out, out + sizes.outputs, 0.0))) {
     std::copy(known.begin(), known.end(), memory);
     state = std::move(before);
@@ -92,19 +92,6 @@ std::vector<float> OnlineModel::summaries(const OnlineSequence& sequence, float 
   return columns;
 }
 
-std::vector<float> OnlineModel::encoded(const OnlineSequence& sequence, const std::vector<float>& columns) const {
-  std::vector<float> found(sizes.units);
-  if (!sizes.every_step) {
-    encoder(sequence.x, sizes.read(), found.data());
-    return found;
-  }
-  std::vector<float> read(sizes.read());
-  for (int64_t i = 0; i < sizes.columns(); i++) read[i] = piece_of(columns[i], start[i], slope[i]);
-  std::copy_n(sequence.x + sizes.features(), 4 * sizes.numbers, read.data() + sizes.columns());
-  encoder(read.data(), sizes.read(), found.data());
-  return found;
-}
-
 std::vector<float> OnlineModel::ranks(const std::vector<float>& columns) const {
   std::vector<float> found(sizes.paired);
   for (int64_t i = 0; i < sizes.paired; i++) {
@@ -116,10 +103,11 @@ std::vector<float> OnlineModel::ranks(const std::vector<float>& columns) const {
   return found;
 }
 
-void OnlineModel::read_network(StackState<float>& state, const OnlineSequence& sequence, const std::vector<float>& columns,
-                               double now, int64_t steps, double* out) const {
+void OnlineModel::read_network(StackState<float>& state, const OnlineSequence& sequence, double now, int64_t steps,
+                               double* out) const {
   const int64_t units = sizes.units;
-  const std::vector<float> input = encoded(sequence, columns);
+  std::vector<float> input(units);
+  encoder(sequence.x, sizes.read(), input.data());
   float *last = sequence.read, *greatest = last + units;
   layer.run(state, input.data(), nullptr, &now, 1, last);
   std::vector<float> states(sizes.states()), made(units);

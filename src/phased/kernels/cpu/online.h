@@ -18,7 +18,7 @@ struct OnlineSizes {
   int64_t features() const { return 3 * variables + 2; }
   int64_t width() const { return features() + 4 * numbers; }
   int64_t columns() const { return 2 * features() + 4 * variables + statics; }
-  int64_t read() const { return every_step ? columns() + 4 * numbers : width() + statics; }
+  int64_t read() const { return width() + statics; }
   int64_t states() const { return (every_step ? 4 : 3) * units; }
 };
 
@@ -67,13 +67,10 @@ struct OnlineModel {
  private:
   // Updates the running summaries of the inputs, and returns all summaries, (columns).
   std::vector<float> summaries(const OnlineSequence& sequence, float kept, int64_t steps) const;
-  // Returns the inputs of the recurrent layer, (units).
-  std::vector<float> encoded(const OnlineSequence& sequence, const std::vector<float>& columns) const;
   // Returns the ranks of the summaries in products of pairs, (paired).
   std::vector<float> ranks(const std::vector<float>& columns) const;
   // Advances the recurrent layer, and adds the outputs of the layers that read its states.
-  void read_network(StackState<float>& state, const OnlineSequence& sequence, const std::vector<float>& columns, double now,
-                    int64_t steps, double* out) const;
+  void read_network(StackState<float>& state, const OnlineSequence& sequence, double now, int64_t steps, double* out) const;
   // Adds the weighted pieces of summaries and the products of pairs of summaries.
   void read_summaries(const std::vector<float>& columns, double* out) const;
 };
