@@ -1,4 +1,4 @@
-"""A GPU whose kernels run on the CPU: what has to be replaced for it, and what has to be forgotten between tests."""
+"""Replace the GPU by an emulator that runs the kernels on the CPU."""
 
 import shutil
 import sys
@@ -28,7 +28,7 @@ def recurrence(device, source, build):
 
 
 def replace_gpu(patch, common=common, recurrence=recurrence):
-    """The backend "cuda" runs on the CPU's memory, with these makers of kernels."""
+    """Run the backend "cuda" on tensors of the CPU. `common` and `recurrence` make the kernels."""
     if sys.platform != "linux" or shutil.which("g++") is None:
         pytest.skip("kernels on a CPU need g++ and contexts of POSIX")
     patch.setattr(kernels, "common", common)

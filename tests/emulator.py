@@ -1,4 +1,4 @@
-"""The GPU's kernels on the CPU's memory: their own source, compiled by g++, whose threads run in turns (ops/cuda/host/grid.h)."""
+"""Run the GPU kernels on a CPU: g++ compiles their sources, and ops/cuda/host/grid.h runs the threads in turns."""
 
 import ctypes
 import os
@@ -16,9 +16,9 @@ from phased.ops.cuda.kernels import FOLDERS, argument_form
 HOST = Path(__file__).parent / "ops" / "cuda" / "host"
 COMPILER = ["g++", "-O1", "-fPIC", "-U_FORTIFY_SOURCE", "-std=c++17"]
 KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(')
-# What is otherwise on a CPU: dynamic shared memory; division by zero, which a GPU gets over in a batch without steps; and that it
-# is noted whether a kernel leaves a batch to another one.
-OTHERWISE = {
+# Changes to the sources. A CPU has no dynamic shared memory. Division by zero stops a program, and kernels divide by the number
+# of steps even if a batch has no step. Tests ask whether a kernel has left a batch to another kernel.
+CHANGES = {
     r"extern __shared__ [^;]*?(\w+)\[\];": r"unsigned char* const \1 = dynamic_memory;",
     r"([/%]) steps\b": r"\1 (steps ? steps : 1)",
     r"((?:p\.)?is_called\([^)]*\))": r"noted(\1)",
@@ -32,7 +32,7 @@ FORM = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t, ctypes
 
 @cache
 def folder():
-    """The folder of compiled kernels, and of the header that all include. Each version of the sources has its folder."""
+    """Return the folder of the compiled kernels. Each version of the sources has another folder."""
     sources = [path for each in (HOST, *FOLDERS) for path in sorted(each.iterdir())]
     digest = sha256(b"".join(path.read_bytes() for path in [*sources, Path(__file__)])).hexdigest()[:16]
     found = Path(tempfile.gettempdir(), f"phased-kernels-{os.getuid()}-{digest}")
@@ -42,7 +42,7 @@ def folder():
 
 
 def make(path, *arguments, text=None):
-    """A file that the compiler makes, unless it is there. Another process may make it meanwhile."""
+    """Compile a file if it does not exist. Several processes may do this at once."""
     if not path.exists():
         own = path.with_suffix(f".{os.getpid()}")
         subprocess.run([*COMPILER, *map(str, arguments), "-o", str(own)], input=text, text=True, check=True, timeout=120)
@@ -52,9 +52,9 @@ def make(path, *arguments, text=None):
 
 @cache
 def library(sources, build):
-    """The kernels of some files for a build."""
+    """Compile the kernels of `sources` for a `Build`, and load them."""
     text = "".join((FOLDERS[0] / name).read_text(encoding="utf-8") for name in sources)
-    for pattern, replacement in OTHERWISE.items():
+    for pattern, replacement in CHANGES.items():
         text = re.sub(pattern, replacement, text)
     text += "".join(LAUNCH.format(name) for name in KERNEL.findall(text))
     defined = [f"-DPHASED_{name.upper()}={value}" for name, value in build.macros().items()]
@@ -64,9 +64,9 @@ def library(sources, build):
 
 
 class Emulator:
-    """The kernels of some files, for a build: compiled when one is launched."""
+    """Replaces `phased.ops.cuda.kernels.Kernels`. The kernels are compiled at the first launch."""
 
-    ran: ClassVar[list[str]] = []  # the kernels that were launched for batches that are theirs
+    ran: ClassVar[list[str]] = []  # names of the launched kernels, without kernels that left their batch to another one
 
     def __init__(self, sources, build):
         self.sources, self.build = sources, build

@@ -1,6 +1,6 @@
-"""Each family of kernels equals the reference, and gives the same bits in whatever order its threads run.
+"""Compare each family of kernels with the reference, on the emulated GPU.
 
-A GPU with few processors, or with little shared memory, lays out small batches as others do large ones.
+The GPU of a test may have few processors or little shared memory, so that a small batch has the layout of a large one.
 """
 
 import pytest
@@ -16,19 +16,19 @@ pytestmark = pytest.mark.usefixtures("an_emulated_gpu")
 SINGLE, DOUBLE, BF16, FP16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 LARGE, SMALL = 232_448, 101_376  # bytes of shared memory
 CROWDED, FEW, ANY = (0.5, 1.0), (0.03, 0.1), (0.05, 0.6)  # open ratios
-# The kernels of both passes; processors and shared memory; cell, units, sequences, steps; and what else a case has.
+# Prefix of the kernels' names, processors, shared memory, (cell, units, sequences, steps), and more settings of the case.
 FAMILIES = [
     ("held", 132, LARGE, ("lstm", 33, 3, 40), {"ratio": FEW, "peephole": True, "autocast": BF16}),
     ("held", 132, LARGE, ("lstm", 110, 3, 12), {"ratio": FEW}),
-    ("held", 2, LARGE, ("gru", 20, 4, 140), {"ratio": ANY, "dtype": DOUBLE}),  # a ring has the ends of 128 steps
-    ("grouped", 2, LARGE, ("lstm", 10, 7, 70), {"ratio": ANY, "peephole": True, "autocast": BF16}),  # counts: 32 steps at a time
+    ("held", 2, LARGE, ("gru", 20, 4, 140), {"ratio": ANY, "dtype": DOUBLE}),  # more steps than the 128 of a ring
+    ("grouped", 2, LARGE, ("lstm", 10, 7, 70), {"ratio": ANY, "peephole": True, "autocast": BF16}),  # more than 32 steps
     ("grouped", 1, SMALL, ("gru", 72, 3, 9), {"ratio": CROWDED, "autocast": FP16}),
     ("grouped", 1, LARGE, ("lstm", 119, 3, 9), {"ratio": FEW, "peephole": True, "autocast": BF16}),
     ("grouped", 4, LARGE, ("gru", 128, 8, 9), {"ratio": CROWDED, "autocast": FP16}),
     ("grouped", 1, LARGE, ("lstm", 125, 3, 9), {"ratio": CROWDED, "peephole": True}),
     ("streamed", 4, LARGE, ("lstm", 130, 4, 34), {"ratio": FEW, "peephole": True, "autocast": BF16}),
-    ("streamed", 132, LARGE, ("lstm", 1040, 2, 4), {"ratio": FEW}),  # rows of weights are longer than a lane's registers
-    ("spread", 12, LARGE, ("gru", 41, 13, 7), {"ratio": CROWDED, "autocast": BF16}),  # a warp has several sequences
+    ("streamed", 132, LARGE, ("lstm", 1040, 2, 4), {"ratio": FEW}),  # weights do not fit into registers
+    ("spread", 12, LARGE, ("gru", 41, 13, 7), {"ratio": CROWDED, "autocast": BF16}),  # several sequences per block
     ("spread", 132, LARGE, ("lstm", 70, 2, 40), {"ratio": ANY, "peephole": True, "autocast": FP16}),
     ("small_dense", 1, LARGE, ("lstm", 13, 7, 6), {"leak": 0.01, "peephole": True, "autocast": BF16}),
     ("small_dense", 2, LARGE, ("gru", 110, 5, 4), {"leak": 0.01, "autocast": FP16}),
@@ -41,7 +41,7 @@ FAMILIES = [
 def test_every_family_equals_the_reference(monkeypatch, family, processors, shared, sizes, more):
     monkeypatch.setattr(H200, "multi_processor_count", processors)
     monkeypatch.setattr(kernels, "shared_memory", lambda device: shared)
-    if family == "spread":  # as large layers are
+    if family == "spread":  # otherwise only layers with more than 256 units
         monkeypatch.setattr(layout, "SPREAD_FROM", 1)
         monkeypatch.setattr(layout, "_held", lambda *given: None)
         monkeypatch.setattr(layout, "_is_grouped", lambda *given: False)
@@ -55,7 +55,7 @@ def test_every_family_equals_the_reference(monkeypatch, family, processors, shar
         assert all(torch.equal(once[name], again[name]) for name in once)
 
 
-# Kernels that sum over events, by features, open ratios, the units from which events are sorted first, and numbers.
+# Kernel, features, open ratios, number of units from which events are sorted in a launch of their own, and dtype.
 SUMS = [
     ("event_sums", 5, CROWDED, 512, SINGLE),
     ("event_sums", 5, CROWDED, 512, DOUBLE),
@@ -78,7 +78,7 @@ def test_every_sum_over_events_equals_the_reference(monkeypatch, name, features,
 
 @pytest.mark.parametrize("units, start", [(10, 1e9), (33, -1e6), (33, 1e13)])
 def test_units_are_open_when_the_reference_has_them_open_near_and_far_from_zero(units, start):
-    """Of gates of all kinds, whose edges may meet whole numbers: at times with steps of their own, and at whole numbers."""
+    """The sequences differ in their times, some times are whole numbers, and some gates open and close at whole numbers."""
     case = Case("lstm", 70, 3, 1, units, start=start, ratio=(0.01, 0.3), lengths=[70, 0, 33], dtype=SINGLE)
     period, shift, ratio_on = (case.leaves[name] for name in ("period", "shift", "ratio_on"))
     kind = torch.arange(units)

@@ -1,6 +1,6 @@
-// A GPU's grid on one CPU thread: each of its threads is a context of its own. They run in turns, in an order that is drawn anew each
-// time, and give way at barriers and exchanges: a missing barrier gives wrong numbers. The compiler's command line includes this file,
-// so that it is compiled once for all kernels.
+// Runs the grid of a GPU kernel on one CPU thread. Each thread of the grid is a context. The contexts run in turns and give way at
+// barriers and exchanges. The order is drawn anew for each turn, so that a missing barrier gives wrong numbers. g++ compiles this header
+// once for all kernels.
 #pragma once
 
 #include <sched.h>
