@@ -1,6 +1,5 @@
-"""Every launch of a kernel, as the driver is given it, with addresses as places in tensors. The kernels are in NumPy."""
+"""Every launch of a kernel, as the driver is given it, with addresses as places in tensors. Kernels that count events run."""
 
-import ctypes
 import gc
 import struct
 from functools import partial
@@ -8,15 +7,17 @@ from hashlib import sha256
 
 import torch
 
+from emulated_gpu import forget, replace_gpu
 from emulator import Emulator
-from numpy_gpu import forget, replace_gpu
 from phased import tracing
 from phased.ops.cuda import kernels, steps
+from phased.ops.cuda.constants import Build
 from phased.ops.cuda.kernels import Buffers, Kernels
 from recorded_driver import Recorder, unpacked
-from signatures import parameters
 
 ADDRESSES = range(1 << 40, 1 << 47)
+REPORTING = ("add_up", "fill")  # the kernels whose last two arguments are a slot for the number of events and a mark
+COUNTING = ("find_open", *REPORTING)  # launches depend on the results of these alone
 
 
 class Replayed:
@@ -31,7 +32,7 @@ class Stream:
 
 
 class Traced(Kernels):
-    """Kernels that were never compiled: `Kernels` packs and launches them, or the core does; their doubles run."""
+    """Kernels that were never compiled for a GPU: `Kernels` packs and launches them, or the core does."""
 
     def __init__(self, trace, emulator, key):
         self._buffers = Buffers()
@@ -60,13 +61,12 @@ class Trace(Recorder):
             patch.setattr(torch, name, partial(self.multiply, name, getattr(torch, name)))
 
     def common(self, device, cell, real):
-        return Traced(self, Emulator(cell, real), f"common {cell} {real} None  0 ()")
+        return Traced(self, Emulator(kernels.AROUND, Build(cell, real)), f"common {cell} {real} None  0 ()")
 
     def recurrence(self, device, source, build):
         cell, real, tape_dtype, peephole, *sizes = build
         known = tuple(sizes[:-1] if "step" in source else sizes)  # single steps have no weights beyond shared memory
-        key = f"recurrence {cell} {real} {tape_dtype} {source} {peephole} {known}"
-        return Traced(self, Emulator(cell, real, peephole, tape_dtype), key)
+        return Traced(self, None, f"recurrence {cell} {real} {tape_dtype} {source} {peephole} {known}")
 
     def name(self, tensors):
         """Call these tensors by their names."""
@@ -80,7 +80,7 @@ class Trace(Recorder):
 
     def place(self, value):
         """A number, or an address as a place in a tensor."""
-        if isinstance(value, float) or value not in ADDRESSES:
+        if value not in ADDRESSES:
             return repr(value)
         found = next((each for each in self.tensors if each[0] <= value <= each[0] + each[1]), None)
         if found is None:
@@ -93,18 +93,14 @@ class Trace(Recorder):
 
     def start(self, kernel, x, y, z, block, _y, _z, shared, stream, pointers, packed=None, together=False):
         traced, name = self.handles[kernel & (1 << 32) - 1]
-        named = parameters(Emulator.plain(name))
-        form = "".join(kind for _, kind in named)
-        if together:
-            data = ctypes.string_at(pointers[0], struct.calcsize(form))
-        else:
-            data = unpacked(packed if isinstance(packed, int) else ctypes.addressof(packed))
-        arguments = struct.unpack(form, data)
-        reports = named[-1][0] == "mark" and arguments[-1] > 0  # to a slot with a mark, which are this launch's alone
+        data = bytes(traced._buffers.of[name].memory) if together else unpacked(packed)
+        arguments = struct.unpack(f"{len(data) // 8}q", data)  # doubles too, by their bits
+        reports = name in REPORTING and arguments[-1] > 0  # to a slot with a mark, which are this launch's alone
         shown = [self.place(value) for value in (arguments[:-2] if reports else arguments)] + ["a slot", "a mark"] * reports
         size = f"{x, y, z} of {block}, {shared} bytes{', together' * together}{', may share' * bool(kernel >> 32)}"
         self.lines.append(f"{name}: {traced.key}: {size}, on {stream}: {', '.join(shown)}")
-        traced.emulator.launch(name, None, (x, y, z), block, arguments, shared, together)
+        if name in COUNTING:
+            traced.emulator.start(name, (x, y, z), block, data, shared)
         return 0
 
     def multiply(self, name, function, *tensors, out):

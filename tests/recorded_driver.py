@@ -2,10 +2,7 @@
 
 import ctypes
 
-import numpy as np
-
 from phased.ops.native import core
-from raw_memory import at
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_size_t
 START = ctypes.CFUNCTYPE(ctypes.c_int, POINTER, *[ctypes.c_uint] * 7, *[POINTER] * 3)
@@ -13,9 +10,9 @@ START = ctypes.CFUNCTYPE(ctypes.c_int, POINTER, *[ctypes.c_uint] * 7, *[POINTER]
 
 def unpacked(packed):
     """The arguments that the driver is given."""
-    one, memory, two, size, end = at(packed, 5, dtype=np.uint64).tolist()
-    assert (one, two, end) == (1, 2, 0)
-    return ctypes.string_at(memory, int(at(size, 1, dtype=np.uint64)[0]))
+    one, memory, two, size, end = (POINTER * 5).from_address(packed if isinstance(packed, int) else ctypes.addressof(packed))
+    assert (one, two, end) == (1, 2, None)
+    return ctypes.string_at(memory, SIZE.from_address(size).value)
 
 
 class Recorder:

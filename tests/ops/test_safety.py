@@ -196,68 +196,6 @@ def test_batched_gradients_raise_and_name_the_backend_that_has_them():
         torch.autograd.grad(output, x, torch.ones(5, *output.shape), is_grads_batched=True)
 
 
-# Direct calls of the backward operator
-
-
-def backward_arguments(case, backend):
-    """What phased::<backend>_backward is given: a problem, the result of its forward pass, and gradients of ones."""
-    *problem, keep = case.operator_arguments(backend, keep=True)
-    problem = [[t.detach() for t in p] if isinstance(p, list) else p.detach() if isinstance(p, Tensor) else p for p in problem]
-    output, final, saved = operator(backend)(*problem, keep)
-    return {
-        "problem": problem,
-        "output": output,
-        "final": final,
-        "saved": saved,
-        "to_output": torch.ones_like(output),
-        "to_final": [torch.ones_like(s) for s in final],
-    }
-
-
-def call_backward(backend, given):
-    given = dict(given)
-    return getattr(torch.ops.phased, f"{backend}_backward")(*given.pop("problem"), *given.values())
-
-
-@each_backend
-@each_leak
-@pytest.mark.parametrize("name", ["output", "to_output", "final", "to_final"])
-@pytest.mark.parametrize("misfit", ["short", "narrow", "half"])
-def test_the_backward_operator_refuses_other_outputs_and_states(backend, leak, name, misfit):
-    given = backward_arguments(Case(leak=leak), backend)
-    call_backward(backend, given)
-    fitting = given[name]
-    change = MISFITS[misfit]
-    given[name] = change(fitting) if isinstance(fitting, Tensor) else [fitting[0], change(fitting[1])]
-    with pytest.raises((TypeError, ValueError), match="must"):
-        call_backward(backend, given)
-    if isinstance(fitting, list):
-        given[name] = fitting[:1]
-        with pytest.raises(ValueError, match="must be 2 tensors"):
-            call_backward(backend, given)
-
-
-@pytest.mark.parametrize("leak", [0.0, 0.01])
-@pytest.mark.parametrize("index", range(5))
-@pytest.mark.parametrize("misfit", ["short", "long", "half", "flat"])
-def test_the_core_refuses_what_another_forward_pass_saved(leak, index, misfit):
-    given = backward_arguments(Case(leak=leak, ratio=(0.05, 0.3)), "cpu")
-    changed = MISFITS[misfit](given["saved"][index])
-    if changed.shape == given["saved"][index].shape and changed.dtype == given["saved"][index].dtype:
-        pytest.skip("nothing changes")
-    given["saved"] = [*given["saved"][:index], changed, *given["saved"][index + 1 :]]
-    with pytest.raises(ValueError, match="saved"):
-        call_backward("cpu", given)
-
-
-@pytest.mark.parametrize("index, value", [(0, 10**9), (0, -1), (1, 10**6), (1, -1)])
-def test_the_core_refuses_saved_numbers_that_lead_outside(index, value):
-    given = backward_arguments(Case(ratio=(0.05, 0.3)), "cpu")
-    given["saved"][index].view(-1)[3] = value
-    with pytest.raises(ValueError, match="saved must be what the forward pass of the same problem saved"):
-        call_backward("cpu", given)
-
-
 # Gates that are not numbers
 
 

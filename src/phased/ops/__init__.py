@@ -63,7 +63,7 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
         if problem is None:
             return first_usable(candidates, device) or eager.BACKEND
         cell, shape = problem.cell.name, problem.gate.shape
-        return first_usable(candidates, device, lambda each: each.lacks(cell, shape) or each.refuses(problem)) or eager.BACKEND
+        return first_usable(candidates, device, lambda each: each.lacks(cell, shape)) or eager.BACKEND
     backend = named(name)
     require(name, device if backend.device == kind else None)
     if backend.device not in (None, kind):

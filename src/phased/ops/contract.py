@@ -92,18 +92,6 @@ class Result(NamedTuple):
     event_count: EventCount = EventCount()
     fast_backward: FastBackward | None = None
 
-    def check(self, problem: Problem) -> None:
-        """The output and the final state have the shapes, dtype and device of the problem's."""
-        x, units = problem.input, problem.weights.hh.shape[1]
-        steps, batch, _ = x.shape
-        if len(self.final) != problem.cell.states:
-            raise ValueError(f"the final state must be {problem.cell.states} tensors, got {len(self.final)}.")
-        if not self.output.is_contiguous():
-            raise ValueError("output must be contiguous. Pass the output of the forward pass as it is.")
-        expect("output", self.output, (steps, batch, units), x.dtype, x.device)
-        for name, state in zip(("h_n", "c_n"), self.final, strict=False):
-            expect(name, state, (batch, units), x.dtype, x.device)
-
 
 class Gradients(NamedTuple):
     """The result of a backward pass: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
@@ -185,8 +173,7 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 class Backend:
     """One way to compute the recurrence.
 
-    `backend="auto"` considers it for tensors on `device` only. `refuses(problem)` is an estimate from shapes and dtypes, for
-    "auto": why the problem does not fit, and the cure, or None. A backend selected by name runs, and raises what does not fit.
+    `backend="auto"` considers it for tensors on `device` only.
     """
 
     name: str
@@ -196,7 +183,6 @@ class Backend:
     cells: Collection[str] | None = None  # names of the cells that it computes; None: all
     shapes: Collection[str] | None = None  # names of the gate shapes, likewise
     missing: Missing = lambda device=None: None
-    refuses: Callable[[Problem], str | None] = lambda problem: None
     replay: Callable[[Problem], Replay | None] | None = None  # returns None for a problem that is like no earlier one
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.
@@ -226,29 +212,6 @@ def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, d
     expect("the peepholes", peephole, (3, units), dtype, device)
     for name, value in zip(("period", "shift", "ratio_on"), gate.parameters(), strict=True):
         expect(name, value, (units,), torch.float64, device)
-
-
-def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None]) -> None:
-    """The gradients passed to a backward pass have the shapes, dtype and device of what they belong to."""
-    if len(to_final) != len(result.final):
-        raise ValueError(f"gradients to the final state must be {len(result.final)} tensors, got {len(to_final)}.")
-    pairs = [(result.output, to_output), *zip(result.final, to_final, strict=True)]
-    for name, (of, to) in zip(("output", "h_n", "c_n"), pairs, strict=False):
-        expect(f"the gradient to {name}", to, of.shape, of.dtype, of.device)
-
-
-def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor], device: torch.device) -> None:
-    """What a forward pass saved has the dtypes of `like`, on meta for this device; sizes are the backend's to check."""
-    if len(saved) != len(like):
-        raise ValueError(f"saved must be the {len(like)} tensors of the forward pass, got {len(saved)}.")
-    for i, (tensor, expected) in enumerate(zip(saved, like, strict=True)):
-        place = device if expected.is_meta else expected.device
-        fits = tensor.dtype == expected.dtype and tensor.device == place and tensor.dim() == expected.dim()
-        if not fits or not tensor.is_contiguous():
-            raise ValueError(
-                f"saved[{i}] must be a contiguous {expected.dtype} tensor of {expected.dim()} dimensions on {place}, "
-                f"got {tensor.dtype}, {tuple(tensor.shape)}, on {tensor.device}. Pass what the forward pass saved, as it is."
-            )
 
 
 def expect(name: str, tensor: Tensor | None, shape: Sequence[int], dtype: torch.dtype | None, device: torch.device) -> None:

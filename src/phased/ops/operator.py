@@ -13,16 +13,7 @@ from torch import Tensor
 from phased import tracing
 from phased.cell import CELLS, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.contract import (
-    EventCount,
-    Gradients,
-    Problem,
-    Replay,
-    Result,
-    check_gradients,
-    check_saved,
-    without_autocast,
-)
+from phased.ops.contract import EventCount, Gradients, Problem, Replay, Result, without_autocast
 
 Forward = Callable[..., Result]
 """Of a problem, and whether to keep what a backward pass needs."""
@@ -198,16 +189,8 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         output, final, saved, to_output, to_final = args[-5:]
         problem = unpack(*args[:-5])
         problem.check(empty_state)
-        meta = problem._replace(input=problem.input.to("meta"))  # so that nothing is allocated
-        check_saved(saved, like_saved(meta, lambda: 0), problem.input.device)
         tensors, known = (saved[:-1], tuple(saved[-1].tolist())) if numbers else (saved, ())
-        if len(known) != numbers:
-            raise ValueError(
-                f"the last tensor of saved must have {numbers} numbers, got {len(known)}. Pass what was saved, as it is."
-            )
         result = Result(output, tuple(final), tensors, EventCount(known))
-        result.check(problem)
-        check_gradients(result, to_output, to_final)
         with without_autocast(problem.input.device.type):
             gradients = backward(problem, result, to_output, tuple(to_final), True)
         assert gradients.input is not None

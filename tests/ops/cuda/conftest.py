@@ -1,9 +1,9 @@
-"""A GPU whose kernels are in NumPy, for tests of what Python passes to them."""
+"""A GPU whose kernels run on the CPU."""
 
 import pytest
 import torch
 
-from numpy_gpu import forget, replace_gpu
+from emulated_gpu import forget, replace_gpu
 from phased.ops.cuda import replay
 
 
@@ -15,7 +15,7 @@ def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def a_gpu_in_numpy():
+def an_emulated_gpu():
     with pytest.MonkeyPatch.context() as patch:
         replace_gpu(patch)
         yield

@@ -15,7 +15,7 @@ from phased.ops.cuda.launch_list import LaunchList, Placeholder, launch_list_of
 from phased.ops.native import MISSING, core
 from recorded_driver import START, GraphRecorder, Recorder
 
-pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
+pytestmark = pytest.mark.usefixtures("an_emulated_gpu")
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 CPU = torch.device("cpu")
 NUMBER = 7 << 40

@@ -19,7 +19,7 @@ from phased.init import LogUniform
 from phased.layer_calls import KEPT
 from phased.ops.cuda import counting, replay
 
-pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
+pytestmark = pytest.mark.usefixtures("an_emulated_gpu")
 
 STEPS, BATCH, FEATURES, UNITS = 9, 4, 3, 7
 

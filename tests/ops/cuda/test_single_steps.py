@@ -8,15 +8,12 @@ import torch
 from contract import Case, assert_contract
 from emulator import Emulator
 from launched import Replayed, Stream
-from phased import PhasedGRU, PhasedLSTM
+from phased import PhasedGRU
 from phased.init import LogUniform
 from phased.ops.cuda import counting, launch, layout, steps
-from phased.ops.operator import pack
 from strategies import poisoned
 
-pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
-
-HALVES = [torch.bfloat16, torch.float16]
+pytestmark = pytest.mark.usefixtures("an_emulated_gpu")
 
 
 @pytest.fixture(params=[False, True], ids=["first run", "recorded"])
@@ -36,19 +33,22 @@ class EverythingRecorded(steps.Graphs):
         return super().of(*given) or super().of(*given)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("shape", ["triangle", "square"])
-@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
+KINDS = [
+    ("lstm", "triangle", {"peephole": True}, torch.float32),
+    ("lstm", "square", {"bias": False}, torch.float64),
+    ("gru", "square", {}, torch.float32),
+]
+each_kind = pytest.mark.parametrize("cell, shape, extras, dtype", KINDS)
+
+
+@each_kind
 @pytest.mark.parametrize("inputs", [3, counting.WIDE])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
-    options = extras | {"peephole": cell == "lstm" and bool(extras)}
-    case = Case(cell, inputs=inputs, leak=0.01, shape=shape, dtype=dtype, lengths=[11, 0, 4], **options)
+    case = Case(cell, inputs=inputs, leak=0.01, shape=shape, dtype=dtype, lengths=[11, 0, 4], **extras)
     assert_contract(case.poison_padding(), "cuda")
 
 
-@pytest.mark.parametrize("hidden, parts", [(16, 2), (20, 1), (64, 8)])
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("cell, hidden, parts", [("gru", 16, 2), ("lstm", 20, 1), ("lstm", 64, 8)])
 def test_products_are_computed_in_parts(by_steps, cell, hidden, parts):
     assert steps.parts_of(3, hidden, forward=True) == parts
     assert_contract(Case(cell, hidden=hidden, leak=0.01, lengths=[11, 0, 4]), "cuda")
@@ -134,10 +134,9 @@ def test_layers_whose_steps_one_launch_computes_have_room_for_all_of_their_units
             layout.plan(name, units, 33, units // 20, -(-units // 8) * 8, 4, 0)
 
 
-@pytest.mark.parametrize("low", HALVES)
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
-    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
+def test_under_autocast_single_steps_round_what_they_keep(by_steps):
+    case = Case("lstm", leak=0.01, dtype=torch.float32, autocast=torch.bfloat16, lengths=[11, 0, 4])
+    assert_contract(case.poison_padding(), "cuda")
 
 
 @pytest.fixture
@@ -150,13 +149,9 @@ def launched(monkeypatch):
     return Emulator.ran
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("shape", ["triangle", "square"])
-@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@each_kind
 def test_open_units_are_computed_step_by_step(launched, cell, shape, extras, dtype):
-    options = extras | {"peephole": cell == "lstm" and bool(extras)}
-    case = Case(cell, shape=shape, dtype=dtype, lengths=[11, 0, 4], ratio=(0.1, 0.5), **options).poison_padding()
+    case = Case(cell, shape=shape, dtype=dtype, lengths=[11, 0, 4], ratio=(0.1, 0.5), **extras).poison_padding()
     for _ in range(2):  # the second time the number of events is guessed
         assert_contract(case, "cuda")
     assert {"open_step_forward", "open_step_cells", "open_step_sums", "unit_sums"} <= set(launched)
@@ -177,10 +172,9 @@ def test_open_units_step_by_step_whatever_is_guessed(launched, monkeypatch, expe
         assert_contract(Case(steps=9, lengths=[9, 0, 4], ratio=(0.1, 0.5)), "cuda")
 
 
-@pytest.mark.parametrize("low", HALVES)
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_under_autocast_open_units_step_by_step_round_what_they_keep(launched, low, cell):
-    assert_contract(Case(cell, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
+def test_under_autocast_open_units_step_by_step_round_what_they_keep(launched):
+    case = Case("gru", dtype=torch.float32, autocast=torch.float16, lengths=[11, 0, 4])
+    assert_contract(case.poison_padding(), "cuda")
 
 
 @pytest.mark.parametrize("units", [1024, 1100, 1881, 4096, 9000])
@@ -202,19 +196,17 @@ def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monke
     assert columns * splits * groups <= max(132, columns * groups)
 
 
-@pytest.mark.parametrize("steps, batch", [(3, 0), (0, 2), (0, 0), (2, 1)])
-def test_empty_and_tiny_batches_of_a_layer_with_launches_for_every_step(steps, batch):
+@pytest.mark.parametrize("steps, batch", [(3, 0), (0, 2), (0, 0)])
+def test_empty_batches_of_a_layer_with_launches_for_every_step(steps, batch):
     assert layout.step_plan(1100, batch, 4, 0) is not None
     assert_contract(Case(steps=steps, batch=batch, hidden=1100, ratio=(0.01, 0.05), dtype=torch.float32), "cuda")
 
 
-@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
-@pytest.mark.parametrize("units", [30, 300])
-def test_open_units_step_by_step_without_an_initial_state(launched, cls, units):
+def test_open_units_step_by_step_without_an_initial_state(launched):
     """The gradients to the state are then in memory of their own, which nothing else may use before the last launch."""
     torch.manual_seed(0)
-    x, time = torch.randn(9, 20, 3), torch.rand(9, 20, dtype=torch.float64).cumsum(0)
-    ours = cls(3, units, leak=0.0, period=LogUniform(1, 4), ratio_on=0.3, backend="cuda")
+    x, time = torch.randn(9, 5, 3), torch.rand(9, 5, dtype=torch.float64).cumsum(0)
+    ours = PhasedGRU(3, 140, leak=0.0, period=LogUniform(1, 4), ratio_on=0.3, backend="cuda")
     theirs = copy.deepcopy(ours)
     theirs.backend = "reference"
     found = []
@@ -226,14 +218,3 @@ def test_open_units_step_by_step_without_an_initial_state(launched, cls, units):
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
     assert "open_step_sums" in launched
-
-
-@pytest.mark.parametrize("numbers", [[1], [1, 2, 3], [-1, 0], [10**6, 0], [1, 10**9]])
-def test_the_operator_refuses_numbers_of_another_forward_pass(numbers):
-    case = Case("lstm")
-    problem = case.problem("cuda", case.on("cuda"))
-    output, final, saved = torch.ops.phased.cuda(*pack(problem), True)
-    ends = [torch.zeros_like(state) for state in final]
-    for wrong in ([*saved[:-1], torch.tensor(numbers)], saved[:-1], [*saved[:-1], saved[-1].double()]):
-        with pytest.raises(ValueError, match="saved"):
-            torch.ops.phased.cuda_backward(*pack(problem), output, final, wrong, output, ends)

@@ -123,22 +123,6 @@ void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps) {
 }
 
 template <class T>
-void check_saved(const Problem<T>& p, const Saved<T>& saved) {
-  int64_t slots = 0;
-  bool fits = true;
-  for (int64_t b = 0; b < p.batch; b++) {
-    const int64_t* start = saved.start + b * (p.steps + 1);
-    fits &= start[0] == 0;
-    for (int64_t j = 0; j < p.lengths[b]; j++) fits &= start[j] <= start[j + 1];
-    fits &= start[p.lengths[b]] <= saved.slots;
-    slots += start[p.lengths[b]] + kLanes;
-  }
-  fits &= slots == saved.slots;
-  for (int64_t e = 0; e < saved.slots; e++) fits &= saved.unit[e] >= 0 && saved.unit[e] < p.units;
-  if (!fits) throw std::invalid_argument("saved must be what the forward pass of the same problem saved, got other numbers.");
-}
-
-template <class T>
 Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   Schedule<T> schedule;
   schedule.sequences.resize(p.batch);
@@ -241,7 +225,6 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
 template <class T>
 void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& saved, const T* output, const Given<T>& given,
               const Gradients<T>& to) {
-  check_saved(p, saved);
   if (to.input) large_pages(to.input, p.steps * p.batch * p.features);
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;

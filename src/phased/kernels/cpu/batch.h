@@ -80,9 +80,8 @@ struct Gradients {
   double* gate;  // (3, units)
 };
 
-// Throw std::invalid_argument if lengths or what a forward pass saved would cause an access outside the caller's memory.
+// Throws std::invalid_argument if lengths would cause an access outside the caller's memory.
 void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps);
-template <class T> void check_saved(const Problem<T>&, const Saved<T>&);
 
 template <class T> Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);
 template <class T> void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);

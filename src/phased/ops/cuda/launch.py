@@ -344,11 +344,3 @@ def states(tensors: Sequence[Tensor | None]) -> tuple[int, int]:
     """Addresses of h and c; 0 for the GRU's c, and for both in an empty state."""
     h, c = [*tensors, None, None][:2]
     return address(h), address(c)
-
-
-def check_saved(call: CudaCall, schedule: Tensor, tape: Tensor, most: int, count: int) -> None:
-    """Raise unless what was saved has the sizes of this problem's; GPU memory is not read."""
-    fits = schedule.numel() == call.bytes_of_schedule and tape.shape[1] == call.bytes_of_event
-    fits = fits and 0 <= most <= call.units and 0 <= count <= call.rows * call.units
-    if not fits:
-        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")

@@ -19,7 +19,6 @@ from phased.ops.cuda.launch import (
     Capacity,
     CudaCall,
     Slot,
-    check_saved,
     is_dense,
     parts_of_schedule,
     tape_dtype_of,
@@ -101,7 +100,6 @@ def backward(
         most, count = result.event_count.complete(schedule)
         listed = replay.find(problem)
         call = CudaCall(problem, schedule) if listed is None else listed.call
-        check_saved(call, schedule, tape, most, count)
         if listed is not None and listed.passes.lists_backward(count, tape.shape[0]):
             return listed.run_backward(result, most, count, to_output, to_final, with_input)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number

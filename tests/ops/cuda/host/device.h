@@ -1,4 +1,4 @@
-// The words of device.h of the kernels, on one CPU thread: see host/grid.h.
+// The words of device.h of the kernels, on one CPU thread: see grid.h.
 #pragma once
 
 namespace phased {
@@ -56,8 +56,6 @@ inline double of_high_word(unsigned word) {
   return x;
 }
 
-alignas(16) unsigned char shared[1 << 18];  // of the block that runs
-
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { copy_later(to_shared, from, bytes); }
 template <int Left>
 void wait_for_copies() {
@@ -102,13 +100,7 @@ inline double loaded(double number) { return number; }
 
 template <int Threads>
 void barrier(int number) {
-  team_meetings[number].wanted = Threads, team_meetings[number].wait();
-}
-
-// Runs a kernel block by block; before each, shared memory is NaN.
-template <class Kernel>
-void run(int grid, int threads, const Kernel& kernel) {
-  run_grid({unsigned(grid), 1, 1}, threads, kernel, shared, sizeof(shared));
+  block->teams[number].wanted = Threads, block->teams[number].wait();
 }
 
 }  // namespace phased

@@ -1,29 +1,25 @@
-// A GPU's grid on one CPU thread: each of a block's threads is a context of its own. They run in turns, in an order that is drawn anew
-// each time, and give way at barriers and exchanges: a missing barrier gives wrong numbers. The compiler's command line includes this
-// file, so that it is compiled once for all programs. SHARED says what a kernel's variables in shared memory are: `static`, or nothing
-// where all are extern.
+// Runs the grid of a GPU kernel on one CPU thread. Each thread of the grid is a context. The contexts run in turns and give way at
+// barriers and exchanges. The order is drawn anew for each turn, so that a missing barrier gives wrong numbers. g++ compiles this header
+// once for all kernels.
 #pragma once
 
 #include <sched.h>
 #include <setjmp.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #define __device__
 #define __global__
-#define __shared__ SHARED
+#define __shared__ static  // of the block that runs: others run before or after it
 #define __align__(bytes)
 #define __forceinline__ inline
 #define __launch_bounds__(...)
@@ -35,6 +31,11 @@ struct Place3 {
   unsigned x = 0, y = 0, z = 0;
 };
 static Place3 threadIdx, blockIdx, blockDim, gridDim;
+static unsigned char* dynamic_memory;  // shared memory of the block that runs
+static const char* fault;              // what is wrong with this launch
+static bool left;                      // the batch is another kernel's
+
+inline bool noted(bool is_called) { return left |= !is_called, is_called; }
 
 // Passed when all of its threads have come.
 struct Meeting {
@@ -42,48 +43,65 @@ struct Meeting {
 
   inline void wait();
 };
+// An asynchronous copy of a thread. All are made at once, or as late as they may be; until then what they overwrite is NaN. Either order
+// may happen on a GPU.
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes, group;
+};
+static bool late;
 struct Thread {
   ucontext_t context;  // where it begins
   jmp_buf place;       // where it is; to jump there takes no call of the system, as swapcontext does
-  std::vector<char> stack;
+  std::unique_ptr<char[]> stack;
   const Meeting* meeting;  // that it waits for until this number has passed
   unsigned passed;
-  bool begun, done;
+  bool begun = false, done;
+  std::vector<Copy> copies;
+  int groups;  // of copies that it has ended
 
   bool waits() const { return meeting && meeting->passed == passed; }
 };
+struct Block {
+  Place3 place;
+  std::vector<Thread> threads;
+  std::vector<unsigned> rest;  // threads that are not done
+  std::vector<unsigned char> memory;
+  Meeting all, warps[32], teams[16];
+  unsigned long long sent[32][32];
+};
 static jmp_buf scheduler;
-static std::vector<Thread> threads;
-static unsigned running;  // its number
+static Block* block;
+static Thread* running;
 
+inline void resume(Thread& thread) {
+  running = &thread, threadIdx.x = unsigned(&thread - block->threads.data());
+}
 inline void give_way() {
-  const unsigned own = running;
-  if (!_setjmp(threads[own].place)) _longjmp(scheduler, 1);
-  running = own, threadIdx.x = own;
+  Thread& own = *running;
+  if (!_setjmp(own.place)) _longjmp(scheduler, 1);
 }
 void Meeting::wait() {
-  Thread& own = threads[running];
+  Thread& own = *running;
   own.meeting = this, own.passed = passed;
   if (++come == wanted) come = 0, passed++;
   while (own.waits()) give_way();
 }
-static Meeting block_meeting, warp_meetings[32], team_meetings[16];
-static unsigned long long sent[32][32];
-
-inline void __syncthreads() { block_meeting.wait(); }
-inline void __syncwarp() { warp_meetings[threadIdx.x / 32].wait(); }
+inline void __syncthreads() { block->all.wait(); }
+inline void __syncwarp() { block->warps[threadIdx.x / 32].wait(); }
 
 // What each lane of a warp has sent, given to `read`.
 template <class T, class Read>
 auto exchanged(T value, const Read& read) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  std::memcpy(&sent[warp][lane], &value, sizeof(T));
-  warp_meetings[warp].wait();
+  std::memcpy(&block->sent[warp][lane], &value, sizeof(T));
+  block->warps[warp].wait();
   T values[32];
-  for (int i = 0; i < 32; i++) std::memcpy(&values[i], &sent[warp][i], sizeof(T));
+  for (int i = 0; i < 32; i++) std::memcpy(&values[i], &block->sent[warp][i], sizeof(T));
   const auto found = read(values, int(lane));
-  warp_meetings[warp].wait();
+  block->warps[warp].wait();
   return found;
 }
 template <class T>
@@ -136,123 +154,101 @@ T atomicMax(T* to, T value) {
   return before;
 }
 
-// Asynchronous copies of each thread: at once, or as late as they may be, by turns. Either order may happen on a GPU. Until then what
-// they overwrite is NaN.
-struct Copy {
-  void* to;
-  const void* from;
-  int bytes, group;
-};
-static std::vector<Copy> copies[1024];
-static int groups[1024];  // ended by each thread
-static bool late = true;
-
-// Those of all groups that have ended except the last `left`.
+// The copies of all groups that have ended except the last `left`.
 inline void make_copies(int left) {
   std::vector<Copy> rest;
-  for (const Copy& each : copies[threadIdx.x])
-    if (each.group < groups[threadIdx.x] - left) std::memcpy(each.to, each.from, each.bytes);
+  for (const Copy& each : running->copies)
+    if (each.group < running->groups - left) std::memcpy(each.to, each.from, each.bytes);
     else rest.push_back(each);
-  copies[threadIdx.x] = rest;
+  running->copies = rest;
 }
-inline void end_group() { groups[threadIdx.x]++; }
+inline void end_group() { running->groups++; }
 inline void copy_later(void* to, const void* from, int bytes) {
-  if (reinterpret_cast<size_t>(to) % bytes || reinterpret_cast<size_t>(from) % bytes) std::printf("a copy is not aligned\n");
-  if (late) std::memset(to, 0xff, bytes), copies[threadIdx.x].push_back({to, from, bytes, groups[threadIdx.x]});
+  if (reinterpret_cast<size_t>(to) % bytes || reinterpret_cast<size_t>(from) % bytes) fault = "a copy is not aligned";
+  if (late) std::memset(to, 0xff, bytes), running->copies.push_back({to, from, bytes, running->groups});
   else std::memcpy(to, from, bytes);
 }
 
-static std::mt19937 generator(1), turns(1);
-static void (*start_of_thread)();
+static std::mt19937 turns(1);
+static void (*kernel_of_thread)();
 
-inline void thread_entry() {
-  start_of_thread();
-  threads[running].done = true;
-  _longjmp(scheduler, 1);
+inline void live() {
+  for (;;) {  // a kernel for each block that the context belongs to
+    kernel_of_thread();
+    running->done = true;
+    give_way();
+  }
 }
-inline void go_on(unsigned number) {
-  Thread& own = threads[number];
-  running = number, threadIdx.x = number;
+inline void go_on(Thread& thread) {
+  resume(thread);
   if (_setjmp(scheduler)) return;
-  if (own.begun) _longjmp(own.place, 1);
-  own.begun = true;
-  setcontext(&own.context);
+  if (thread.begun) _longjmp(thread.place, 1);
+  thread.begun = true;
+  setcontext(&thread.context);
 }
 
-// Runs the threads of the block that blockIdx names; before it, dynamic shared memory, if there is any, is NaN.
-inline void run_block(unsigned count, unsigned char* memory, size_t bytes) {
-  if (memory) std::memset(memory, 0xff, bytes);
-  block_meeting = {count};
-  for (Meeting& each : warp_meetings) each = {32};
-  std::vector<unsigned> order(count);
-  for (unsigned i = 0; i < count; i++) {
-    Thread& each = threads[i];
+constexpr size_t kStack = 1 << 16, kBeyond = 64;  // bytes after dynamic memory that nothing may write to
+
+inline void begin(Block& own, unsigned number, unsigned count) {
+  own.place = {number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
+  std::fill(own.memory.begin(), own.memory.end(), 0xff);  // NaN
+  own.all = {count};
+  for (Meeting& each : own.warps) each = {32};
+  own.threads.resize(count), own.rest.resize(count);
+  std::iota(own.rest.begin(), own.rest.end(), 0);
+  for (Thread& each : own.threads) {
+    each.meeting = nullptr, each.done = false, each.groups = 0, each.copies.clear();
+    if (each.begun) continue;
+    each.stack.reset(new char[kStack]);
     getcontext(&each.context);
-    each.context.uc_stack.ss_sp = each.stack.data(), each.context.uc_stack.ss_size = each.stack.size();
-    each.context.uc_link = nullptr, each.meeting = nullptr, each.begun = each.done = false;
-    makecontext(&each.context, thread_entry, 0);
-    order[i] = i, groups[i] = 0, copies[i].clear();
-  }
-  while (!order.empty()) {
-    std::shuffle(order.begin(), order.end(), turns);
-    bool all_wait = true;
-    for (const unsigned i : order)
-      if (!threads[i].waits()) go_on(i), all_wait = false;
-    if (all_wait) std::puts("all threads wait"), std::fflush(stdout), _exit(1);
-    order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].done; }), order.end());
+    each.context.uc_stack.ss_sp = each.stack.get(), each.context.uc_stack.ss_size = kStack, each.context.uc_link = nullptr;
+    makecontext(&each.context, live, 0);
   }
 }
 
-template <class Kernel>
-void prepare(Place3 grid, unsigned count, const Kernel& kernel) {
-  static const Kernel* current;
-  current = &kernel, start_of_thread = [] { (*current)(); };
-  gridDim = grid, blockDim = {count, 1, 1};
-  threads.resize(std::max<size_t>(threads.size(), count));
-  for (Thread& each : threads) each.stack.resize(1 << 16);
+// A turn for each thread; whether any is left.
+inline bool go_on(Block& own) {
+  block = &own, blockIdx = own.place, dynamic_memory = own.memory.data();
+  std::shuffle(own.rest.begin(), own.rest.end(), turns);
+  bool all_wait = true;
+  for (const unsigned i : own.rest)
+    if (!own.threads[i].waits()) go_on(own.threads[i]), all_wait = false;
+  if (all_wait) fault = "all threads wait";
+  own.rest.erase(std::remove_if(own.rest.begin(), own.rest.end(), [&](unsigned i) { return own.threads[i].done; }), own.rest.end());
+  if (!own.rest.empty()) return !fault;
+  if (std::any_of(own.memory.end() - kBeyond, own.memory.end(), [](unsigned char byte) { return byte != 0xff; }))
+    fault = "shared memory is too small";
+  return false;
 }
 
-// Runs a kernel block by block.
-template <class Kernel>
-void run_grid(Place3 grid, unsigned count, const Kernel& kernel, unsigned char* memory = nullptr, size_t bytes = 0) {
-  prepare(grid, count, kernel);
-  for (unsigned block = 0; block < grid.x * grid.y * grid.z; block++) {
-    blockIdx = {block % grid.x, block / grid.x % grid.y, block / grid.x / grid.y};
-    run_block(count, memory, bytes);
-  }
-}
-
-// Runs all blocks at once, each in a process of its own; they share the memory that `visible` gave.
-template <class Kernel>
-void run_together(unsigned blocks, unsigned count, const Kernel& kernel, unsigned char* memory, size_t bytes) {
-  prepare({blocks, 1, 1}, count, kernel);
-  for (unsigned block = 0; block < blocks; block++)
-    if (!fork()) {
-      turns.seed(block), blockIdx = {block, 0, 0};
-      run_block(count, memory, bytes);
-      _exit(0);
+// Runs a kernel with its packed arguments, block by block or all blocks at once; returns "ran", "left", or what is wrong.
+template <class... P>
+const char* launch(void (*kernel)(P...), const unsigned* grid, unsigned count, const unsigned char* packed, size_t size,
+                   size_t memory, bool together) {
+  static void (*current)(P...);
+  static const unsigned char* arguments;
+  if (size != (sizeof(P) + ... + 0)) return "the arguments are not the kernel's";
+  current = kernel, arguments = packed, late = !late, fault = nullptr, left = false;
+  kernel_of_thread = [] {
+    const unsigned char* from = arguments;
+    std::tuple<std::remove_const_t<P>...> given;
+    std::apply([&](auto&... each) { ((std::memcpy(&each, from, sizeof(each)), from += sizeof(each)), ...); }, given);
+    std::apply(current, given);
+  };
+  gridDim = {grid[0], grid[1], grid[2]}, blockDim = {count, 1, 1};
+  const unsigned blocks = grid[0] * grid[1] * grid[2];
+  std::vector<Block> all(together ? blocks : 1);
+  for (Block& each : all) each.memory.resize(memory + kBeyond);
+  if (together) {
+    for (unsigned number = 0; number < blocks; number++) begin(all[number], number, count);
+    for (bool any = true; any && !fault;) {
+      any = false;
+      for (Block& each : all) any |= !each.rest.empty() && go_on(each);
     }
-  for (unsigned block = 0; block < blocks; block++) wait(nullptr);
-}
-template <class T>
-T* visible(size_t count, int byte = 0xff) {
-  void* const found = mmap(nullptr, count * sizeof(T) + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  std::memset(found, byte, count * sizeof(T));
-  return static_cast<T*>(found);
-}
-
-static int wrong = 0;
-
-inline void expect(double found, double expected, const char* what, double error = 0) {
-  if (found == expected || (std::isnan(found) && std::isnan(expected))) return;
-  if (std::fabs(found - expected) <= error * (1 + std::fabs(expected))) return;
-  if (wrong++ < 5) std::printf("%s: expected %.9g, got %.9g\n", what, expected, found);
-}
-inline double uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(generator); }
-template <class T>
-std::vector<T> drawn(size_t count, double scale = 1) {
-  std::normal_distribution<double> normal(0, scale);
-  std::vector<T> found(count);
-  for (T& each : found) each = T(normal(generator));
-  return found;
+  }
+  for (unsigned number = 0; number < blocks && !together && !fault; number++) {
+    begin(all[0], number, count);
+    while (go_on(all[0]));
+  }
+  return fault ? fault : left ? "left" : "ran";
 }

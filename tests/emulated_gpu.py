@@ -1,5 +1,9 @@
-"""A GPU whose kernels are in NumPy: what has to be replaced for it, and what has to be forgotten between tests."""
+"""Replace the GPU by an emulator that runs the kernels on the CPU."""
 
+import shutil
+import sys
+
+import pytest
 import torch
 
 import contract
@@ -7,6 +11,7 @@ from emulator import Emulator
 from phased import ops
 from phased.ops.calls import Calls
 from phased.ops.cuda import counting, kernels, launch, layout, replay
+from phased.ops.cuda.constants import Build
 
 
 class H200:
@@ -15,15 +20,17 @@ class H200:
 
 
 def common(device, cell, real):
-    return Emulator(cell, real)
+    return Emulator(kernels.AROUND, Build(cell, real))
 
 
 def recurrence(device, source, build):
-    return Emulator(build.cell, build.real, build.peephole, build.tape_dtype)
+    return Emulator((source,), build)
 
 
 def replace_gpu(patch, common=common, recurrence=recurrence):
-    """The backend "cuda" runs on the CPU's memory, with these makers of kernels."""
+    """Run the backend "cuda" on tensors of the CPU. `common` and `recurrence` make the kernels."""
+    if sys.platform != "linux" or shutil.which("g++") is None:
+        pytest.skip("kernels on a CPU need g++ and contexts of POSIX")
     patch.setattr(kernels, "common", common)
     patch.setattr(kernels, "recurrence", recurrence)
     patch.setattr(kernels, "shared_memory", lambda device: 232_448)
@@ -38,7 +45,8 @@ def replace_gpu(patch, common=common, recurrence=recurrence):
 def forget(patch):
     """Nothing is known of earlier layers: what is guessed is known by an address, which a layer of another test may have had."""
     counting.EXPECTED.clear()
-    of_a_device = launch.compiled_for, replay.passes_of, layout.plan, layout.streamable, layout.step_plan
+    of_layout = "plan", "streamable", "step_plan", "_too_large", "sums_plan", "sorted_sums_plan", "gate_sums_plan"
+    of_a_device = launch.compiled_for, replay.passes_of, counting.runs_uncounted, *(getattr(layout, name) for name in of_layout)
     for cached in of_a_device:
         cached.cache_clear()
     patch.setattr(Emulator, "ran", [])
