@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phased import check, tracing
+from phased import check
 
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 EXACT_FLOAT32 = 2.0**24
@@ -53,14 +53,12 @@ class Clocks(NamedTuple):
 
     def sequence(self, index: int) -> Tensor:
         """The times of one sequence."""
-        end = int(self.lengths[: index + 1].sum())
-        return self.time[end - int(self.lengths[index]) : end]
+        return self.time.narrow(0, int(self.starts()[index]), int(self.lengths[index]))
 
     def place(self, index: int) -> str:
         """Step and sequence of an index into the flat times."""
-        ends = self.lengths.cumsum(0)
-        sequence = int(torch.searchsorted(ends, index, right=True))
-        return f"at step {index - int(ends[sequence] - self.lengths[sequence])} of sequence {sequence}"
+        sequence = int(torch.searchsorted(self.lengths.cumsum(0), index, right=True))
+        return f"at step {index - int(self.starts()[sequence])} of sequence {sequence}"
 
     def check(
         self,
@@ -125,12 +123,11 @@ class Clocks(NamedTuple):
 
 def flat(time: Tensor, lengths: Tensor | None = None) -> Clocks:
     """The clocks of a padded batch on the CPU, times (T, B) and lengths (B,)."""
-    rows = time.t()
+    rows = signed(time).t()
     batch, steps = rows.shape
     if lengths is None:
-        return Clocks(signed(rows).reshape(-1), torch.full((batch,), steps, device="cpu"))
-    valid = torch.arange(steps, device="cpu") < lengths.unsqueeze(1)
-    return Clocks(signed(rows, valid)[valid], lengths)
+        return Clocks(rows.reshape(-1), torch.full((batch,), steps, device="cpu"))
+    return Clocks(rows[torch.arange(steps, device="cpu") < lengths.unsqueeze(1)], lengths)
 
 
 def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
@@ -169,27 +166,20 @@ def _of_batch(time: Tensor, lengths: Any, batch_first: bool) -> Clocks:
     return flat(steps, given)
 
 
-def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
+def signed(time: Tensor) -> Tensor:
     """Timestamps that torch can compare and subtract: unsigned ones become int64."""
-    if time.dtype not in UNSIGNED:
-        return time
-    wide = time.to(torch.int64)
-    if time.dtype == torch.uint64 and time.is_cpu and tracing.readable(time):
-        bad = wide < 0 if valid is None else (wide < 0) & valid
-        if bool(bad.any()):
-            value = int(wide[bad][0]) % 2**64
-            raise ValueError(f"time must be below 2**63, got {value} as torch.uint64. Subtract the start of the recording first.")
-    return wide
+    return time.to(torch.int64) if time.dtype in UNSIGNED else time
 
 
 def moment(value: Any, last: float | None, open_time: float) -> Tensor:
-    """The time of one event, a float64 scalar. Rounding has not made it equal to the time of the last event."""
+    """The time of one event, a float64 scalar, not before the last event. Rounding has not made it equal to that event's time."""
     given = check.numbers("time", value)
     if given.dim():
         raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
     time = given.to("cpu", torch.float64)
     if given.is_floating_point() and given.dtype != torch.float64 and float(time) == last:
         flat(given.cpu().expand(2, 1)).check_rounding(lambda: open_time)
+    after(float(time), last)
     return time
 
 

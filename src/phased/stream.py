@@ -118,10 +118,6 @@ class OneSequence:
             >>> stream.time is None
             True
         """
-        self._now = self._restored(state)
-
-    def _restored(self, state: bytes) -> Any:
-        """The state that was dumped."""
         begin = len(MARK) + 2
         end = len(state) - DIGEST if type(state) is bytes else 0
         if end < begin + MODEL or hashlib.blake2b(state[:end], digest_size=DIGEST).digest() != state[end:]:
@@ -131,7 +127,7 @@ class OneSequence:
             raise ValueError(f"state must be of version {VERSION}, got {version}. Make it with this version of phased.")
         if state[begin : begin + MODEL] != self._model.identity:
             raise ValueError(NOT_OF_MODEL)
-        return self._model.unpack(state[begin + MODEL : end])
+        self._now = self._model.unpack(state[begin + MODEL : end])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self._model, "now": self._model.pack(self._now)}
@@ -356,7 +352,6 @@ class Stream(OneSequence):
             if h is not None:
                 return h
         rows, time = self._events(x, many=False), clock.moment(t, self.time, model.open_time)
-        clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 

@@ -18,7 +18,8 @@ from torch.nn.utils.parametrizations import weight_norm
 from damaged import damaged
 from layers import Layer, assert_equal, each_direction, each_layer
 from phased import LogUniform, PhasedGRU, PhasedLSTM, Stream
-from phased.saving import ENTRY, SETTINGS, BadLayer
+from phased.parameters import SETTINGS
+from phased.saving import ENTRY, BadLayer
 from strategies import clocks
 
 X, T = torch.randn(20, 4, 3), clocks(20, 4)
