@@ -110,18 +110,6 @@ def test_a_name_that_no_file_can_have_is_refused(name, message, call):
         call(name)
 
 
-def test_a_name_through_a_folder_that_does_not_exist_is_the_place_it_leads_to(tmp_path):
-    (tmp_path / "model.safetensors").touch()
-    for name in (tmp_path / "new" / ".." / "model", tmp_path / "new" / "more" / ".." / ".." / "model"):
-        assert files.named(name) == tmp_path / "model"
-    assert files.named(tmp_path / "new" / "..") == tmp_path
-    through = files.named(tmp_path / "new" / ".." / "model.safetensors")
-    with pytest.raises(ValueError, match=r"model\.safetensors"):
-        files.check_output(through, [tmp_path / "model.safetensors"])
-    phased.PhasedLSTM(1, 2).save(tmp_path / "new" / ".." / "layer")
-    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "layer"}, "no folder is made on the way"
-
-
 def test_a_seal_finds_every_bit_that_changes():
     data = bytes(range(40))
     whole = seal(data)

@@ -1,7 +1,5 @@
 """Stream: event by event, the numbers of the layer in eval."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
@@ -132,14 +130,6 @@ def test_tensors_in_give_tensors_out_without_a_graph():
             assert not result.requires_grad
 
 
-def test_no_events_give_no_outputs():
-    stream = Stream(build(LAYERS["lstm"]))
-    before = snapshot(stream)
-    assert stream.run(torch.zeros(0, 3), torch.zeros(0)).shape == (0, 7)
-    assert stream.run(np.zeros((0, 3)), np.zeros(0)).shape == (0, 7)
-    assert_unchanged(stream, before)
-
-
 def test_what_goes_in_and_out_shares_no_memory_with_the_stream():
     stream, x = Stream(build(LAYERS["lstm"], ratio_on=1.0)), np.array([1.0, 2.0, 3.0])
     first, state = stream.push(x, 1.0), stream.state
@@ -174,12 +164,6 @@ def test_writing_into_a_state_that_was_read_does_not_change_the_stream():
     stream.state = (h, c)
     h.fill_(2.0)
     assert (stream.state[0] == 1).all()
-
-
-def test_the_state_has_the_shape_the_layer_takes_for_one_sequence():
-    h, c = Stream(build(LAYERS["lstm, two layers"])).state
-    assert h.shape == c.shape == (2, 7)
-    assert Stream(build(LAYERS["gru, two layers"])).state.shape == (2, 7)
 
 
 # State and clock move together
@@ -235,16 +219,6 @@ def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
     got = other.run(torch._neg_view(-x) if what in ("x", "index") else x, torch._neg_view(-t) if what == "time" else t)
     torch.testing.assert_close(got, want)
     assert other.time == stream.time
-
-
-def test_streams_in_several_threads_do_not_disturb_each_other():
-    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
-    events = [(torch.randn(200, 3), torch.rand(200, dtype=torch.float64).cumsum(0)) for _ in range(6)]
-    want = [Stream(rnn).run(x, t) for x, t in events]
-    first = Stream(rnn)
-    with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda pair: first.copy().run(*pair), events))
-    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
 # Events that are indices into a table
