@@ -354,7 +354,7 @@ class GatedModule(Settings, nn.Module):
         """
         from phased import saving
 
-        about, tensors = saving.read(file, cls.__name__, SETTINGS)
+        about, tensors = saving.read(file, cls.__name__)
         # Constant gates, and weights on meta: nothing is drawn, so torch's generator stays where it is.
         settings = {name: about[name] for name in SETTINGS} | dict.fromkeys(GATE, 1.0)
         layer = cls(**settings, backend=backend, device="meta", dtype=tensors["weight_ih_l0"].dtype)

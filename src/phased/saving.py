@@ -19,8 +19,6 @@ ENTRY = "phased.layer"
 """The entry of the file's metadata that has the settings, as JSON."""
 VERSION = 1
 """Counts the changes of this format."""
-FIELDS: dict[str, type] = {"class": str, "training": bool, "frozen": list, "sha256": str}
-"""What a file says of a layer beside its settings."""
 CURE = "Name another file, or save the layer again."
 
 
@@ -35,11 +33,8 @@ def write(file: str | PathLike[str], about: dict[str, Any], tensors: dict[str, T
     files.write_whole(files.named(file), safetensors.torch.save(tensors, {ENTRY: text}))
 
 
-def read(file: str | PathLike[str], kind: str, settings: Mapping[str, type]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The settings and the parameters in a file, saved from a layer of the class `kind`; `BadLayer` if it holds anything else.
-
-    `settings` are the names and types of the settings that it must have.
-    """
+def read(file: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The settings and the parameters in a file, saved from a layer of the class `kind`; `BadLayer` if it holds anything else."""
     path = files.named(file)
     try:
         data = path.read_bytes()
@@ -53,26 +48,23 @@ def read(file: str | PathLike[str], kind: str, settings: Mapping[str, type]) -> 
         about = json.loads(metadata(data, ENTRY) or b"")
     except (ValueError, RecursionError) as error:
         raise BadLayer(f"'{path}' must be a layer that its `save` has written, got a file of another kind. {CURE}") from error
-    fault = _fault(about, tensors, kind, {**FIELDS, **settings})
+    fault = _fault(about, tensors, kind)
     if fault is not None:
         raise BadLayer(f"'{path}' {fault}")
     return about, tensors
 
 
-def _fault(about: Any, tensors: dict[str, Tensor], kind: str, fields: Mapping[str, type]) -> str | None:
+def _fault(about: Any, tensors: dict[str, Tensor], kind: str) -> str | None:
     """What is wrong with the content of a file, and the cure; None if it is a layer of the class `kind`."""
     version = about.get("version") if isinstance(about, dict) else None
     if version != VERSION:
         newer = isinstance(version, int) and version > VERSION
         cure = "Upgrade phased" if newer else "Save the layer again"
         return f"must be of version {VERSION} of the format, got {version!r}. {cure}, or name another file."
-    wrong = next((name for name, of in fields.items() if type(about.get(name)) is not of), None)
-    if wrong is not None:
-        return f"must have the setting '{wrong}' as {fields[wrong].__name__}, got {about.get(wrong)!r}. {CURE}"
+    if seal(about, tensors) != about.get("sha256"):
+        return f"must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
     if about["class"] != kind:
         return f"must be a {kind}, got a {about['class']}. Call {about['class']}.load(...), or name another file."
-    if seal(about, tensors) != about["sha256"] or "weight_ih_l0" not in tensors:
-        return f"must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
     return None
 
 
