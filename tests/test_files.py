@@ -46,15 +46,6 @@ def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask, expect
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == expected
 
 
-def test_every_write_has_a_name_aside_of_its_own(tmp_path, monkeypatch):
-    names = []
-    monkeypatch.setattr(Path, "replace", lambda part, path, replace=Path.replace: names.append(part.name) or replace(part, path))
-    for _ in range(20):
-        write_whole(tmp_path / "result", b"new")
-    assert len(set(names)) == 20
-    assert all(re.fullmatch(r"\.phased-[0-9a-f]{16}\.part", name) for name in names)
-
-
 def test_a_link_at_the_name_aside_is_not_followed(tmp_path, monkeypatch):
     """Even for an attacker who guesses the name."""
     victim = tmp_path / "victim"

@@ -102,16 +102,6 @@ def test_a_gate_is_open_in_its_share_of_the_cycle_and_the_leak_acts_in_the_rest(
         assert leaky.item() == pytest.approx(alpha * phi)
 
 
-def test_a_gate_gives_every_unit_at_every_time():
-    gate = TimeGate(f64([10.0, 20.0, 30.0]), f64([0.0, 1.0, 2.0]), f64([0.5, 0.1, 1.0]))
-    t = 100 * torch.rand(4, 2, dtype=torch.float64)
-    k = gate(t)
-    assert k.shape == (4, 2, 3)
-    assert k.dtype == torch.float64
-    for unit in range(3):
-        torch.testing.assert_close(k[..., unit], openness(phase(t, gate.period[unit], gate.shift[unit]), gate.ratio_on[unit]))
-
-
 # The gradients
 
 

@@ -1,6 +1,5 @@
 """Folders of models of every kind: what is written is what is read, and every defect is an error that names the file."""
 
-import copy
 import math
 from collections.abc import Callable
 from functools import cache
@@ -147,15 +146,7 @@ def moved_reader() -> LipReader:
     return LipReader.of(untrained().config, state)
 
 
-def moved_estimator() -> PhasedClassifier:
-    made = copy.deepcopy(quick())
-    with torch.no_grad():
-        made.network_.rnn.ratio_on_l0.fill_(1.4)
-        made.network_.rnn.period_l0[0] = -3.0
-    return made
-
-
-MOVED = {"classifier": moved_classifier, "lip reader": moved_reader, "estimator": moved_estimator}
+MOVED = {"classifier": moved_classifier, "lip reader": moved_reader}
 
 
 @pytest.mark.parametrize("name, make", MOVED.items())

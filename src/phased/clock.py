@@ -137,7 +137,14 @@ def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
             raise ValueError("lengths must be None for a list of sequences, each of which has its own.")
         clocks = _of_list(time)
     else:
-        clocks = _of_batch(check.numbers("time", time).cpu(), lengths, batch_first)
+        given = check.numbers("time", time).cpu()
+        if given.dim() not in (1, 2):
+            batched = "(batch, steps)" if batch_first else "(steps, batch)"
+            raise ValueError(f"time must be a list of arrays, or have shape {batched} or (steps,), got {check.shape(given)}.")
+        if given.dim() == 1 and lengths is not None:
+            raise ValueError("lengths must be None for unbatched time: it has one sequence. Pass time[:length] instead.")
+        steps = given.unsqueeze(1) if given.dim() == 1 else given.t() if batch_first else given
+        clocks = flat(steps, None if lengths is None else check.lengths(lengths, steps.shape[1], len(steps), steps.device))
     clocks.check(lambda: 0.0, FORM)  # whatever the open time: gaps that come from rounding fit no law
     return clocks
 
@@ -153,17 +160,6 @@ def _of_list(sequences: list[Any] | tuple[Any, ...]) -> Clocks:
             )
         times.append(signed(given))
     return Clocks(torch.cat(times), torch.tensor([len(entry) for entry in times], device="cpu"))
-
-
-def _of_batch(time: Tensor, lengths: Any, batch_first: bool) -> Clocks:
-    if time.dim() not in (1, 2):
-        batched = "(batch, steps)" if batch_first else "(steps, batch)"
-        raise ValueError(f"time must be a list of arrays, or have shape {batched} or (steps,), got {check.shape(time)}.")
-    if time.dim() == 1 and lengths is not None:
-        raise ValueError("lengths must be None for unbatched time: it has one sequence. Pass time[:length] instead.")
-    steps = time.unsqueeze(1) if time.dim() == 1 else time.t() if batch_first else time
-    given = None if lengths is None else check.lengths(lengths, steps.shape[1], len(steps), torch.device("cpu"))
-    return flat(steps, given)
 
 
 def signed(time: Tensor) -> Tensor:

@@ -191,26 +191,20 @@ class GatedModule(Settings, nn.Module):
         if not dtype.is_floating_point:
             check.floating("weight_ih_l0", dtype)
 
-        def weight(name: str) -> Tensor:
+        def operand(name: str, of_time: bool = False) -> Tensor:
             value = like if name == "weight_ih_l0" else self._value(name)  # a parametrisation is computed once
-            if value.dtype is not dtype or value.shape != shapes[name] or value.device != device:
-                check.parameter(name, value, shapes[name], like)
-            return value
-
-        def time_parameter(name: str) -> Tensor:
-            value = self._value(name)
-            if value.shape != shapes[name] or value.device != device:
-                check.parameter(name, value, shapes[name], like, of_time=True)
-            return value if value.dtype is torch.float64 else value.to(torch.float64)
+            if value.shape != shapes[name] or value.device != device or (value.dtype is not dtype and not of_time):
+                check.parameter(name, value, shapes[name], like, of_time=of_time)
+            return value.to(torch.float64) if of_time and value.dtype is not torch.float64 else value
 
         leak = self.leak if self.training else 0.0
         gates, sets = [], []
         for names in self._names:
-            ih, hh, *biases = [weight(name) for name in names.weights]
+            ih, hh, *biases = [operand(name) for name in names.weights]
             bias_ih, bias_hh = biases or (None, None)
-            peephole = torch.stack([weight(name) for name in names.peephole]) if names.peephole else None
+            peephole = torch.stack([operand(name) for name in names.peephole]) if names.peephole else None
             sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
-            period, shift, ratio_on = [time_parameter(name) for name in names.time_gate]
+            period, shift, ratio_on = [operand(name, of_time=True) for name in names.time_gate]
             gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
         return Operands(gates, sets)
 

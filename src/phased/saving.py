@@ -48,24 +48,18 @@ def read(file: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str
         about = json.loads(metadata(data, ENTRY) or b"")
     except (ValueError, RecursionError) as error:
         raise BadLayer(f"'{path}' must be a layer that its `save` has written, got a file of another kind. {CURE}") from error
-    fault = _fault(about, tensors, kind)
-    if fault is not None:
-        raise BadLayer(f"'{path}' {fault}")
-    return about, tensors
-
-
-def _fault(about: Any, tensors: dict[str, Tensor], kind: str) -> str | None:
-    """What is wrong with the content of a file, and the cure; None if it is a layer of the class `kind`."""
     version = about.get("version") if isinstance(about, dict) else None
     if version != VERSION:
         newer = isinstance(version, int) and version > VERSION
         cure = "Upgrade phased" if newer else "Save the layer again"
-        return f"must be of version {VERSION} of the format, got {version!r}. {cure}, or name another file."
+        raise BadLayer(f"'{path}' must be of version {VERSION} of the format, got {version!r}. {cure}, or name another file.")
     if seal(about, tensors) != about.get("sha256"):
-        return f"must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
-    if about["class"] != kind:
-        return f"must be a {kind}, got a {about['class']}. Call {about['class']}.load(...), or name another file."
-    return None
+        raise BadLayer(
+            f"'{path}' must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
+        )
+    if (found := about["class"]) != kind:
+        raise BadLayer(f"'{path}' must be a {kind}, got a {found}. Call {found}.load(...), or name another file.")
+    return about, tensors
 
 
 def metadata(parameters: bytes, entry: str) -> bytes | None:

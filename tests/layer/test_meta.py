@@ -92,15 +92,6 @@ def test_a_layer_on_the_cpu_ignores_torchs_default_device():
     assert torch.equal(output, rnn(x, time, lengths=[9, 3, 0, 9])[0])
 
 
-@each_layer
-def test_a_layer_on_meta_takes_a_state_dict_by_assignment(make):
-    rnn = make(3, 5, period=LogUniform(2, 40)).eval()
-    empty = on_meta(make, 3, 5).eval()
-    empty.load_state_dict(rnn.state_dict(), assign=True)
-    x, time = torch.randn(9, 4, 3), clocks(9, 4)
-    assert torch.equal(empty(x, time)[0], rnn(x, time)[0])
-
-
 def test_a_layer_without_values_names_the_way_to_get_them():
     with pytest.raises(ValueError, match=r"layer's device, meta, where it has no values, got cpu\. Call layer\.to_empty"):
         on_meta(PhasedLSTM, 3, 5)(torch.randn(9, 4, 3), clocks(9, 4))

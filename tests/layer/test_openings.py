@@ -339,13 +339,6 @@ def test_the_shift_that_opens_a_unit_is_the_nearest():
     assert rnn.shift_l0.item() == pytest.approx(950.0)  # open from 950 to 1050, which is 50 in the cycle of 0
 
 
-def test_microseconds_since_1970_wake_units_too():
-    time = 1_700_000_000_000_000 + torch.arange(100) * 1_000_003
-    rnn = PhasedLSTM(1, 200, period=LogUniform(1e6, 1e12), ratio_on=1e-3)
-    assert wake(rnn, time) > 0
-    assert not never_open(rnn, time).any()
-
-
 def test_parametrised_shifts_are_set_through_their_parametrisation():
     rnn = PhasedLSTM(1, 3, period=1000.0, shift=500.0)
     nn.utils.parametrize.register_parametrization(rnn, "shift_l0", Doubled())

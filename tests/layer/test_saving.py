@@ -1,6 +1,5 @@
 """A layer in a file: it comes back with its settings and computes the same, and a file that is not its own is refused."""
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from damaged import damaged
 from layers import Layer, assert_equal, each_direction, each_layer
-from phased import LogUniform, PhasedGRU, PhasedLSTM, Stream
+from phased import LogUniform, PhasedGRU, PhasedLSTM
 from phased.parameters import SETTINGS
 from phased.saving import ENTRY, BadLayer
 from strategies import clocks
@@ -98,17 +97,6 @@ def test_gates_come_back_as_the_optimiser_left_them_and_start_there_when_weights
     for got, want in zip(other.gates(), rnn.gates(), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(got.parameters(), want.parameters(), strict=True))
     assert not torch.equal(other.weight_ih_l0, rnn.weight_ih_l0)
-
-
-def test_a_loaded_layer_trains_streams_and_is_copied_like_any_other(file):
-    rnn = again(PhasedLSTM(3, 5, period=LogUniform(1, 20)), file)
-    optimizer = torch.optim.AdamW(rnn.parameters())
-    rnn(X, T)[0].square().sum().backward()
-    optimizer.step()
-    rnn.eval()
-    stream = Stream(copy.deepcopy(rnn))
-    torch.testing.assert_close(stream.run(X[:, 0], T[:, 0]), rnn(X[:, 0], T[:, 0])[0])
-    assert torch.equal(again(rnn, file)(X, T)[0], rnn(X, T)[0])
 
 
 def test_layers_that_share_weights_and_weights_that_are_views_are_saved(file):

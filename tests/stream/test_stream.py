@@ -225,26 +225,15 @@ def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
 
 
 @pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
-def test_looking_an_input_up_is_the_same_as_multiplying_it(cls):
-    rnn = cls(5, 9, 2, period=LogUniform(2, 20), ratio_on=0.4, dtype=torch.float64, **chosen).eval()
-    table = torch.randn(20, 5, dtype=torch.float64)
-    index, t = torch.randint(20, (40,)), torch.rand(40, dtype=torch.float64).cumsum(0)
-    want = Stream(rnn).run(table[index], t)
-    stream = Stream(rnn, table=table)
-    torch.testing.assert_close(stream.run(index, t), want)
-    stream.reset()
-    one_by_one = [stream.push(i, float(moment)) for i, moment in zip(index, t, strict=True)]
-    torch.testing.assert_close(torch.stack(one_by_one), want)
-
-
-@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
-@pytest.mark.parametrize("kind", [int, np.int64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_single_numbers_as_indices_give_what_run_gives(cls, kind, dtype):
+def test_looking_an_input_up_is_the_same_as_multiplying_it_one_by_one_or_all_at_once(cls, dtype):
     rnn = cls(5, 9, 2, period=LogUniform(2, 20), ratio_on=0.4, dtype=dtype, **chosen).eval()
-    stream = Stream(rnn, table=torch.randn(20, 5))
-    index, t = torch.randint(20, (40,)).numpy(), torch.rand(40, dtype=torch.float64).cumsum(0).numpy()
-    want = stream.run(index, t)
-    stream.reset()
-    got = [stream.push(kind(i), moment) for i, moment in zip(index, t, strict=True)]
-    assert np.array_equal(np.stack(got), want)  # each output has its own memory
+    table = torch.randn(20, 5, dtype=dtype)
+    index, t = torch.randint(20, (40,)), torch.rand(40, dtype=torch.float64).cumsum(0)
+    stream = Stream(rnn, table=table)
+    whole = stream.run(index, t)
+    torch.testing.assert_close(whole, Stream(rnn).run(table[index], t))
+    for kind in (int, np.int64, torch.tensor):
+        stream.reset()
+        got = [torch.as_tensor(stream.push(kind(int(i)), moment)) for i, moment in zip(index, t.tolist(), strict=True)]
+        assert torch.equal(torch.stack(got), whole)  # each output has its own memory
