@@ -85,14 +85,8 @@ class PhasedRNN(GatedModule):
                 f"peephole must be False: a {type(self).__name__} has no cell state to look at. Use PhasedLSTM for peepholes."
             )
         self.backend = backend
-        self._gate_starts = {
-            name: check.per_layer(name, setting, self.num_layers)
-            for name, setting in zip(GATE, (period, shift, ratio_on), strict=True)
-        }
-        learned = {
-            name: check.per_layer(f"learn_{name}", flags, self.num_layers)
-            for name, flags in zip(GATE, (learn_period, learn_shift, learn_ratio_on), strict=True)
-        }
+        self._gate_starts = {name: check.per_layer(name, given[name], self.num_layers) for name in GATE}
+        learned = {name: check.per_layer(f"learn_{name}", given[f"learn_{name}"], self.num_layers) for name in GATE}
         self._register(learned, device, dtype)
         self.reset_parameters()
 
@@ -309,8 +303,15 @@ class PhasedRNN(GatedModule):
         return PackedSequence(data, input.batch_sizes, input.sorted_indices, input.unsorted_indices), final
 
     @classmethod
-    def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
+    def _from(cls, name: str, rnn: Any, kind: type[nn.LSTM | nn.GRU], settings: dict[str, Any]) -> Self:
         """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
+        if not isinstance(rnn, kind):
+            raise TypeError(f"{name} must be a torch.nn.{kind.__name__}, got {check.kind(rnn)}.")
+        if rnn.proj_size:
+            raise ValueError(
+                f"{name} must have proj_size=0, got {rnn.proj_size}: a projected output mixes units, so no gate could hold it. "
+                f"Put a Linear after the layer instead."
+            )
         weight: Any = rnn.weight_ih_l0
         options = {name: getattr(rnn, name) for name in OF_TORCH}
         layer = cls(**options, device=weight.device, dtype=weight.dtype, **settings)
@@ -397,14 +398,7 @@ class PhasedLSTM(PhasedRNN):
             >>> torch.allclose(rnn(x, time)[0], lstm(x)[0], atol=1e-6)
             True
         """
-        if not isinstance(lstm, nn.LSTM):
-            raise TypeError(f"lstm must be a torch.nn.LSTM, got {check.kind(lstm)}.")
-        if lstm.proj_size:
-            raise ValueError(
-                f"lstm must have proj_size=0, got {lstm.proj_size}: a projected output mixes units, so no gate could hold it. "
-                f"Put a Linear after the layer instead."
-            )
-        return cls._from(lstm, settings)
+        return cls._from("lstm", lstm, nn.LSTM, settings)
 
 
 class PhasedGRU(PhasedRNN):
@@ -456,9 +450,7 @@ class PhasedGRU(PhasedRNN):
             >>> torch.equal(rnn.weight_hh_l0, gru.weight_hh_l0)
             True
         """
-        if not isinstance(gru, nn.GRU):
-            raise TypeError(f"gru must be a torch.nn.GRU, got {check.kind(gru)}.")
-        return cls._from(gru, settings)
+        return cls._from("gru", gru, nn.GRU, settings)
 
 
 def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:

@@ -16,14 +16,6 @@ def on_meta(make: type, *args: object, **settings: object) -> Layer:
         return make(*args, **settings)
 
 
-@each_layer
-def test_a_layer_is_made_on_meta_by_torchs_device_context(make):
-    rnn = on_meta(make, 3, 5, 2, bidirectional=True)
-    assert all(parameter.is_meta for parameter in rnn.parameters())
-    assert rnn.device == torch.device("meta")
-    assert repr(rnn).startswith(f"{make.__name__}(3, 5, num_layers=2, bidirectional=True, period=? learned")
-
-
 @pytest.mark.parametrize("period", [7.0, Constant(7.0), LogUniform(1, 9), torch.full((5,), 7.0), lambda n: torch.full((n,), 7.0)])
 def test_every_way_to_set_a_gate_works_on_meta(period):
     assert on_meta(PhasedLSTM, 3, 5, period=period).period_l0.is_meta

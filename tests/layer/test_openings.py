@@ -109,6 +109,7 @@ UNCOUNTED = {
     "no sequences": lambda rnn: train(rnn, 1, torch.zeros(30, 0)),
     "single steps": lambda rnn: train(rnn, 1, torch.zeros(1, 4)),
     "no data": lambda rnn: train(rnn, 1, clocks(30, 4), lengths=[0, 0, 0, 0]),
+    "a part of longer sequences": lambda rnn: train(rnn, 1, hx=(torch.zeros(1, 4, 7), torch.zeros(1, 4, 7))),
     "a transform": transformed,
     "forward mode": forward_ad.dual_level()(train_inputs),
 }
@@ -272,15 +273,6 @@ def test_a_layer_that_moves_to_a_gpu_goes_on_with_its_count():
         rnn(x, time)
     with pytest.warns(UserWarning, match="^2 of 7 units"):
         rnn(x, time)
-
-
-def test_a_call_that_continues_from_a_state_does_not_count():
-    """Truncated backpropagation: units may open in another part of the sequence."""
-    rnn, state = PhasedLSTM(3, 7, **SEVEN), None
-    for chunk in range(40):
-        _, state = rnn(torch.randn(10, 4, 3), clocks(10, 4) + 10.0 * chunk, state)
-        state = tuple(s.detach() for s in state)
-    assert rnn._openings.batches == 1
 
 
 # Before training

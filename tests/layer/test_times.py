@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from layers import Layer, each_layer, lstm
-from phased import PhasedLSTM, Stream, clock, ops, updates
+from phased import Stream, clock, ops, updates
 from phased.init import LogUniform
 from phased.ops.native import MISSING
 from strategies import clocks, f64, seeds
@@ -84,12 +84,6 @@ def test_layers_streams_and_counts_refuse_them(call):
         call(lstm(), unix(1, 1).float())
 
 
-def test_the_check_can_be_switched_off():
-    rnn, rounded = lstm(), unix(1, 1).float()
-    rnn.check_time = False
-    assert rnn(X, rounded)[0].isfinite().all()
-
-
 ORDINARY = {
     "nothing but zeros": torch.zeros(200, 2),
     "a standstill": torch.full((200, 2), 1234.5),
@@ -139,11 +133,6 @@ def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
     time = ((NOW + gaps.cumsum(0)) * unit).float()
     with pytest.raises(ValueError, match="time must tell its steps apart"):
         clock.flat(time).check_rounding(lambda: float(unit))
-
-
-def test_times_on_another_device_are_not_read():
-    rnn = PhasedLSTM(3, 5, device="meta")
-    assert rnn(X.to("meta"), unix(1, 1).float().to("meta"))[0].is_meta
 
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
