@@ -119,7 +119,7 @@ def destination(path: Path) -> tuple[Path, bool]:
 
 
 def standard_output(path: Path) -> int | None:
-    """The descriptor of this process's standard output or error that a path leads to, also by /dev/stdout; None for others."""
+    """Return the descriptor of this process's standard output or error if a path leads to it, as /dev/stdout does, or None."""
     for stream in (1, 2):
         with suppress(OSError):
             if os.path.samestat(path.stat(), os.fstat(stream)):

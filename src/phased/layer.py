@@ -32,9 +32,9 @@ CHECKS: dict[type, Callable[..., None]] = {
     int: check.positive_int,
     bool: check.flag,
     float: partial(check.number, low=0.0, high=1.0),
-    str: partial(check.choice, choices=tuple(SHAPES)),
+    str: lambda name, value: check.choice(name, value, tuple(SHAPES)),
 }
-"""What a setting of each type must be."""
+"""The check of a setting, by its type."""
 
 
 class PhasedRNN(GatedModule):

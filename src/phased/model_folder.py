@@ -81,9 +81,9 @@ class Kind(Generic[C]):
         return {name: value.detach().to(self.stored(name, value)) for name, value in clamped_gates(state).items()}
 
     def read(self, folder: Path | str, build: Callable[[C], M]) -> tuple[C, M]:
-        """Return the configuration of a folder and its network in eval; `BadModel` if anything is not as it was written.
+        """Return the configuration of a folder and its network in eval. `build` makes a network of a configuration.
 
-        `build` makes a network of a configuration, with any weights.
+        Raises `BadModel` if the content is not as it was written.
         """
         folder = files.named(folder)
         fields, state, intact = self.files(folder)
@@ -139,7 +139,7 @@ class Kind(Generic[C]):
 
     @contextmanager
     def naming(self, file: Path) -> Iterator[None]:
-        """Name the file if its configuration is `Malformed`."""
+        """Raise a `BadModel` with the name of the file if its configuration is `Malformed`."""
         try:
             yield
         except Malformed as error:

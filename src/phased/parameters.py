@@ -40,7 +40,7 @@ class Operands(NamedTuple):
 
 
 class Settings:
-    """What decides, beside the gates, what a layer computes: arguments of the constructor, attributes, and fields of a file."""
+    """The settings of a layer beside its gates: arguments of the constructor, attributes, and fields of a file."""
 
     input_size: int
     hidden_size: int
@@ -200,10 +200,8 @@ class GatedModule(Settings, nn.Module):
         leak = self.leak if self.training else 0.0
         gates, sets = [], []
         for names in self._names:
-            ih, hh, *biases = [operand(name) for name in names.weights]
-            bias_ih, bias_hh = biases or (None, None)
-            peephole = torch.stack([operand(name) for name in names.peephole]) if names.peephole else None
-            sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
+            peephole = [torch.stack([operand(name) for name in names.peephole])] if names.peephole else []
+            sets.append(Weights.from_present([*[operand(name) for name in names.weights], *peephole]))
             period, shift, ratio_on = [operand(name, of_time=True) for name in names.time_gate]
             gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
         return Operands(gates, sets)
