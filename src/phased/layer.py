@@ -95,9 +95,6 @@ class PhasedRNN(GatedModule):
         """The names of the initial states."""
         return ("h_0", "c_0")[: self.cell.states]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "backend": ops.renamed(state["backend"])})
-
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a backend that does not exist or cannot run here raises."""
         if name == "backend":

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.prune import BasePruningMethod
 
-from phased import check, init, tracing
+from phased import check, init, ops, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 
@@ -231,7 +231,7 @@ class GatedModule(Settings, nn.Module):
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        super().__setstate__({**state, "backend": ops.renamed(state["backend"])})  # type: ignore[no-untyped-call]
         self._renew()
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

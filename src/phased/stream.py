@@ -16,6 +16,7 @@ from phased import check, clock, ops
 from phased.cell import CELLS, State, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
+from phased.parameters import check_layer
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
@@ -240,8 +241,7 @@ class Stream(OneSequence):
     _model: Stack
 
     def __init__(self, rnn: PhasedRNN, table: Tensor | None = None) -> None:
-        if not isinstance(rnn, PhasedRNN):
-            raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+        check_layer(rnn)
         if rnn.bidirectional:
             raise ValueError("rnn must not be bidirectional: its backward direction needs the future. Use bidirectional=False.")
         if table is not None:
