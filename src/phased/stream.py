@@ -75,9 +75,6 @@ class OneSequence:
         other._model, other._now = self._model, self._now.copy()
         return other
 
-    def __copy__(self) -> Self:
-        return self.copy()
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
