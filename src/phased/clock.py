@@ -34,14 +34,13 @@ class Clocks(NamedTuple):
         return self.lengths.cumsum(0) - self.lengths
 
     def inner(self) -> Tensor:
-        """True for each step with an earlier step in its sequence, (N,) bool."""
-        inner = torch.ones(len(self.time), dtype=torch.bool, device="cpu")
-        inner[self.starts()[self.lengths > 0]] = False
-        return inner
+        """Whether a step and the next are in the same sequence, (N - 1,) bool."""
+        sequence = torch.repeat_interleave(self.lengths)
+        return sequence[1:] == sequence[:-1]
 
     def gaps(self) -> Tensor:
         """Time from each step to the next in the same sequence, in the order of the steps, float64."""
-        return (self.time[1:] - self.time[:-1])[self.inner()[1:]].to(torch.float64)
+        return (self.time[1:] - self.time[:-1])[self.inner()].to(torch.float64)
 
     def spans(self) -> Tensor:
         """Time from the first to the last step of each sequence, (B,) float64. It is 0 for a sequence without steps."""
@@ -57,7 +56,7 @@ class Clocks(NamedTuple):
 
     def place(self, index: int) -> str:
         """Step and sequence of an index into the flat times."""
-        sequence = int(torch.searchsorted(self.lengths.cumsum(0), index, right=True))
+        sequence = int(torch.repeat_interleave(self.lengths)[index])
         return f"at step {index - int(self.starts()[sequence])} of sequence {sequence}"
 
     def check(
@@ -80,7 +79,7 @@ class Clocks(NamedTuple):
             bad = check.first_index(~torch.isfinite(time))
             raise ValueError(f"time must be finite, got {time[bad].item()} {place(bad)}. {missing}")
         back = time[1:] < time[:-1]
-        if bool(back.any()) and bool((back := back & self.inner()[1:]).any()):
+        if bool(back.any()) and bool((back := back & self.inner()).any()):
             bad = check.first_index(back) + 1
             before, after = time[bad - 1 : bad + 1].tolist()
             raise ValueError(f"time must not go backwards, got {after} after {before} {place(bad)}. {cure}")
@@ -111,7 +110,7 @@ class Clocks(NamedTuple):
         spacing = eps * torch.exp2(torch.frexp(size.double()).exponent - 1.0)
         coarse = (size >= 2 / eps) & (2 * spacing > open_time())
         gaps = (time[1:].double() - time[:-1].double()) / torch.minimum(spacing[1:], spacing[:-1])
-        gaps = gaps[coarse[1:] & coarse[:-1] & self.inner()[1:]]
+        gaps = gaps[coarse[1:] & coarse[:-1] & self.inner()]
         apart = gaps[gaps > 0]
         if len(apart) < len(gaps) and bool((apart <= 1).any() if len(apart) else True):
             raise ValueError(
