@@ -76,12 +76,6 @@ def test_the_leak_is_not_counted(training):
     assert updates(rnn, clocks(500, 2)).double().mean() < 0.2 * 500
 
 
-def test_integer_microseconds_count_as_seconds_do():
-    seconds, micros = PhasedLSTM(1, 8, period=10.0, shift=0.3), PhasedLSTM(1, 8, period=1e7, shift=0.3e6)
-    t = 1_700_000_000_000_000 + torch.randint(0, 10**9, (300,)).sort().values
-    assert torch.equal(updates(micros, t), updates(seconds, t.double() / 1e6))
-
-
 def test_the_cost_of_openness_is_the_mean_square_of_the_ratios_in_force_with_its_gradient():
     ratios = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
     rnn = PhasedLSTM(1, 4, num_layers=2, ratio_on=ratios, learn_ratio_on=True)
@@ -93,8 +87,3 @@ def test_the_cost_of_openness_is_the_mean_square_of_the_ratios_in_force_with_its
         with torch.no_grad():
             rnn.get_parameter(f"ratio_on_l{layer}").copy_(torch.tensor([-3.0, 5.0, 0.0, 1.0]))
     assert openness_cost(rnn).item() == pytest.approx(0.5, abs=1e-5)
-
-
-def test_only_a_phased_layer_has_a_cost_of_openness():
-    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM or PhasedGRU, got LSTM"):
-        openness_cost(torch.nn.LSTM(1, 2))

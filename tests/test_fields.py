@@ -81,18 +81,19 @@ class Line:
     inputs: Annotated[int, Between(1, 100)]
 
 
-LINE = Kind(
-    "phased line", 1, Line, card=lambda config: f"# {config.inputs} inputs", build=lambda config: nn.Linear(config.inputs, 1)
-)
+LINE = Kind("phased line", 1, Line, card=lambda config: f"# {config.inputs} inputs")
 
 
 def test_a_new_kind_of_model_folder_is_one_declaration(tmp_path):
-    model = nn.Linear(3, 1)
+    def build(config: Line) -> nn.Module:
+        return nn.Linear(config.inputs, 1)
+
+    model = build(Line(3))
     LINE.write(tmp_path, Line(3), model)
-    config, again = LINE.read(tmp_path)
+    config, again = LINE.read(tmp_path, build)
     assert config == Line(3)
     assert torch.equal(again(torch.ones(3)), model(torch.ones(3)))
     assert (tmp_path / "README.md").read_text() == "# 3 inputs"
     (tmp_path / "config.json").write_text((tmp_path / "config.json").read_text().replace('"inputs": 3', '"inputs": 0'))
     with pytest.raises(BadModel, match="its 'inputs' must be from 1 to 100, got 0"):
-        LINE.read(tmp_path)
+        LINE.read(tmp_path, build)

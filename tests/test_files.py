@@ -46,15 +46,6 @@ def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask, expect
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == expected
 
 
-def test_every_write_has_a_name_aside_of_its_own(tmp_path, monkeypatch):
-    names = []
-    monkeypatch.setattr(Path, "replace", lambda part, path, replace=Path.replace: names.append(part.name) or replace(part, path))
-    for _ in range(20):
-        write_whole(tmp_path / "result", b"new")
-    assert len(set(names)) == 20
-    assert all(re.fullmatch(r"\.phased-[0-9a-f]{16}\.part", name) for name in names)
-
-
 def test_a_link_at_the_name_aside_is_not_followed(tmp_path, monkeypatch):
     """Even for an attacker who guesses the name."""
     victim = tmp_path / "victim"
@@ -108,18 +99,6 @@ def test_a_folder_that_is_a_file_is_named_with_the_cure(tmp_path):
 def test_a_name_that_no_file_can_have_is_refused(name, message, call):
     with pytest.raises(ValueError, match=message):
         call(name)
-
-
-def test_a_name_through_a_folder_that_does_not_exist_is_the_place_it_leads_to(tmp_path):
-    (tmp_path / "model.safetensors").touch()
-    for name in (tmp_path / "new" / ".." / "model", tmp_path / "new" / "more" / ".." / ".." / "model"):
-        assert files.named(name) == tmp_path / "model"
-    assert files.named(tmp_path / "new" / "..") == tmp_path
-    through = files.named(tmp_path / "new" / ".." / "model.safetensors")
-    with pytest.raises(ValueError, match=r"model\.safetensors"):
-        files.check_output(through, [tmp_path / "model.safetensors"])
-    phased.PhasedLSTM(1, 2).save(tmp_path / "new" / ".." / "layer")
-    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "layer"}, "no folder is made on the way"
 
 
 def test_a_seal_finds_every_bit_that_changes():

@@ -1,6 +1,5 @@
 """Folders of models of every kind: what is written is what is read, and every defect is an error that names the file."""
 
-import copy
 import math
 from collections.abc import Callable
 from functools import cache
@@ -147,15 +146,7 @@ def moved_reader() -> LipReader:
     return LipReader.of(untrained().config, state)
 
 
-def moved_estimator() -> PhasedClassifier:
-    made = copy.deepcopy(quick())
-    with torch.no_grad():
-        made.network_.rnn.ratio_on_l0.fill_(1.4)
-        made.network_.rnn.period_l0[0] = -3.0
-    return made
-
-
-MOVED = {"classifier": moved_classifier, "lip reader": moved_reader, "estimator": moved_estimator}
+MOVED = {"classifier": moved_classifier, "lip reader": moved_reader}
 
 
 @pytest.mark.parametrize("name, make", MOVED.items())
@@ -230,27 +221,19 @@ ALL: list[tuple[dict[str, Any], str]] = [
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "classifier": [
         ({"gate": "square"}, CHANGED),
-        ({"sensor": [17, 68]}, CHANGED),
         ({"classes": list("9876543210")}, CHANGED),
-        ({"scores": []}, CHANGED),
         ({"time_unit": "s"}, f"{NO_CONFIG}: .*'time_unit' must be 'ms', got 's'"),
         ({"units": 10**9}, f"{NO_CONFIG}: .*'units' must be from 1 to 65536, got 1000000000"),
-        ({"units": True}, f"{NO_CONFIG}: .*'units' must be of type int, got bool"),
         ({"units": 13}, r"'rnn.weight_ih_l0' must be torch.float32 of shape \(52, 7\), got .* \(48, 7\)"),
         ({"hidden": -1}, f"{NO_CONFIG}: .*'hidden' must be from 0 to 65536, got -1"),
-        ({"hidden": 1.5}, f"{NO_CONFIG}: .*'hidden' must be of type int, got float"),
         ({"sensor": [34]}, f"{NO_CONFIG}: .*it must have a 'height', and has none"),
         ({"cell": "rnn"}, f"{NO_CONFIG}: .*'cell' must be 'lstm' or 'gru', got 'rnn'"),
-        ({"gate": "round"}, f"{NO_CONFIG}: .*'gate' must be 'triangle' or 'square'"),
         ({"classes": ["0"] * 10}, f"{NO_CONFIG}: .*'classes' must be at least two different names"),
-        ({"classes": [0, 1]}, f"{NO_CONFIG}: .*'classes' must be of type str"),
         ({"scores": [{"accuracy": 2}]}, f"{NO_CONFIG}: its 'accuracy' must be from 0 to 1, got 2"),
-        ({"scores": [{"accuracy": 1}]}, f"{NO_CONFIG}: it must have a 'recordings', and has none"),
         ({"longest": -1}, f"{NO_CONFIG}: .*'longest' must be from 0 to"),
     ],
     "estimator": [
         ({"unit": "min"}, CHANGED),
-        ({"variables": ["GCS", "HR", "Temp"]}, CHANGED),
         ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 4, got 1. Fit the model again"),
         ({"kind": "regressor"}, f"{NO_CONFIG}: .*'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, f"{NO_CONFIG}: it must have a 'values', and has none"),
@@ -260,7 +243,6 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "lip reader": [
         ({"units": [6, 7, 9]}, r"of shape \(36, 13\), got .* \(32, 13\)"),
         ({"units": [6, 7, 65_536]}, "of shape"),  # 70 GB
-        ({"units": [6, 7, 10**9]}, f"{NO_CONFIG}: .*from 1 to 65536"),
         ({"rate": 50}, f"{NO_CONFIG}: .*'rate' must be 100 or 25, got 50"),
         ({"silence": -9.0}, CHANGED),
         ({"scores": []}, f"{NO_CONFIG}: its 'scores' must be of type dict, got list"),

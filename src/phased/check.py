@@ -46,8 +46,6 @@ def positive_int(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be an int, got {kind(value)}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
-    if value > 2**53:
-        raise ValueError(f"{name} must be at most 2**53, got {as_float(value):g}.")
 
 
 def flag(name: str, value: Any) -> None:
@@ -118,14 +116,6 @@ def _units(name: str, values: Tensor, good: Tensor, must: str, about: str) -> No
     if tracing.readable(values) and not bool(good.all()):
         unit = first_index(~good.flatten())
         raise ValueError(f"{name} must {must}, got {values.flatten()[unit]:g} for unit {unit}. {about}")
-
-
-def has_values(name: str, value: Tensor, target: Tensor) -> None:
-    """A value that is not on the meta device, unless the parameter it is for is."""
-    if value.is_meta and not target.is_meta:
-        raise ValueError(
-            f"{name} must start from a tensor with values, got one on meta. Make it with device='cpu', and build the layer anew."
-        )
 
 
 def parameter(name: str, value: Tensor, expected: tuple[int, ...], like: Tensor, *, of_time: bool = False) -> None:
@@ -294,7 +284,13 @@ def events(x: Tensor, input_size: int, entries: int | None, many: bool) -> None:
     """Features of one event of a stream or of many, or indices into its table: finite, since they would stay in the state."""
     count = () if not many else (len(x),) if x.dim() else (1,)
     if entries is not None:
-        indices(x, entries, count)
+        if x.dtype != torch.int64:
+            raise TypeError(f"x must be int64, an index into the stream's table, got {x.dtype}.")
+        if x.shape != count:
+            raise ValueError(f"x must have shape {count}, one index for each event, got {shape(x)}.")
+        bad = x[(x < 0) | (x >= entries)]
+        if len(bad):
+            raise ValueError(f"x must be in [0, {entries}), the rows of the stream's table, got {bad[0]}.")
     elif x.shape != (*count, input_size):
         wanted = f"(events, {input_size})" if many else f"({input_size},), the layer's input_size"
         raise ValueError(
@@ -309,17 +305,6 @@ def events(x: Tensor, input_size: int, entries: int | None, many: bool) -> None:
                 f"x must be finite, got {x[tuple(where)].item()} for feature {where[-1]}{of_event}. "
                 f"Leave such events out, or fill the gap: a stream would keep it in its state."
             )
-
-
-def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
-    """Rows of a stream's table."""
-    if x.dtype != torch.int64:
-        raise TypeError(f"x must be int64, an index into the stream's table, got {x.dtype}.")
-    if x.shape != expected:
-        raise ValueError(f"x must have shape {expected}, one index for each event, got {shape(x)}.")
-    if x.numel() and (int(x.min()) < 0 or int(x.max()) >= entries):
-        bad = int(x.min()) if int(x.min()) < 0 else int(x.max())
-        raise ValueError(f"x must be in [0, {entries}), the rows of the stream's table, got {bad}.")
 
 
 def numbers(name: str, value: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phased import check, tracing
+from phased import check
 
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 EXACT_FLOAT32 = 2.0**24
@@ -34,14 +34,13 @@ class Clocks(NamedTuple):
         return self.lengths.cumsum(0) - self.lengths
 
     def inner(self) -> Tensor:
-        """True for each step with an earlier step in its sequence, (N,) bool."""
-        inner = torch.ones(len(self.time), dtype=torch.bool, device="cpu")
-        inner[self.starts()[self.lengths > 0]] = False
-        return inner
+        """Whether a step and the next are in the same sequence, (N - 1,) bool."""
+        sequence = torch.repeat_interleave(self.lengths)
+        return sequence[1:] == sequence[:-1]
 
     def gaps(self) -> Tensor:
         """Time from each step to the next in the same sequence, in the order of the steps, float64."""
-        return (self.time[1:] - self.time[:-1])[self.inner()[1:]].to(torch.float64)
+        return (self.time[1:] - self.time[:-1])[self.inner()].to(torch.float64)
 
     def spans(self) -> Tensor:
         """Time from the first to the last step of each sequence, (B,) float64. It is 0 for a sequence without steps."""
@@ -53,14 +52,12 @@ class Clocks(NamedTuple):
 
     def sequence(self, index: int) -> Tensor:
         """The times of one sequence."""
-        end = int(self.lengths[: index + 1].sum())
-        return self.time[end - int(self.lengths[index]) : end]
+        return self.time.narrow(0, int(self.starts()[index]), int(self.lengths[index]))
 
     def place(self, index: int) -> str:
         """Step and sequence of an index into the flat times."""
-        ends = self.lengths.cumsum(0)
-        sequence = int(torch.searchsorted(ends, index, right=True))
-        return f"at step {index - int(ends[sequence] - self.lengths[sequence])} of sequence {sequence}"
+        sequence = int(torch.repeat_interleave(self.lengths)[index])
+        return f"at step {index - int(self.starts()[sequence])} of sequence {sequence}"
 
     def check(
         self,
@@ -82,7 +79,7 @@ class Clocks(NamedTuple):
             bad = check.first_index(~torch.isfinite(time))
             raise ValueError(f"time must be finite, got {time[bad].item()} {place(bad)}. {missing}")
         back = time[1:] < time[:-1]
-        if bool(back.any()) and bool((back := back & self.inner()[1:]).any()):
+        if bool(back.any()) and bool((back := back & self.inner()).any()):
             bad = check.first_index(back) + 1
             before, after = time[bad - 1 : bad + 1].tolist()
             raise ValueError(f"time must not go backwards, got {after} after {before} {place(bad)}. {cure}")
@@ -113,7 +110,7 @@ class Clocks(NamedTuple):
         spacing = eps * torch.exp2(torch.frexp(size.double()).exponent - 1.0)
         coarse = (size >= 2 / eps) & (2 * spacing > open_time())
         gaps = (time[1:].double() - time[:-1].double()) / torch.minimum(spacing[1:], spacing[:-1])
-        gaps = gaps[coarse[1:] & coarse[:-1] & self.inner()[1:]]
+        gaps = gaps[coarse[1:] & coarse[:-1] & self.inner()]
         apart = gaps[gaps > 0]
         if len(apart) < len(gaps) and bool((apart <= 1).any() if len(apart) else True):
             raise ValueError(
@@ -125,12 +122,11 @@ class Clocks(NamedTuple):
 
 def flat(time: Tensor, lengths: Tensor | None = None) -> Clocks:
     """The clocks of a padded batch on the CPU, times (T, B) and lengths (B,)."""
-    rows = time.t()
+    rows = signed(time).t()
     batch, steps = rows.shape
     if lengths is None:
-        return Clocks(signed(rows).reshape(-1), torch.full((batch,), steps, device="cpu"))
-    valid = torch.arange(steps, device="cpu") < lengths.unsqueeze(1)
-    return Clocks(signed(rows, valid)[valid], lengths)
+        return Clocks(rows.reshape(-1), torch.full((batch,), steps, device="cpu"))
+    return Clocks(rows[torch.arange(steps, device="cpu") < lengths.unsqueeze(1)], lengths)
 
 
 def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
@@ -140,7 +136,14 @@ def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
             raise ValueError("lengths must be None for a list of sequences, each of which has its own.")
         clocks = _of_list(time)
     else:
-        clocks = _of_batch(check.numbers("time", time).cpu(), lengths, batch_first)
+        given = check.numbers("time", time).cpu()
+        if given.dim() not in (1, 2):
+            batched = "(batch, steps)" if batch_first else "(steps, batch)"
+            raise ValueError(f"time must be a list of arrays, or have shape {batched} or (steps,), got {check.shape(given)}.")
+        if given.dim() == 1 and lengths is not None:
+            raise ValueError("lengths must be None for unbatched time: it has one sequence. Pass time[:length] instead.")
+        steps = given.unsqueeze(1) if given.dim() == 1 else given.t() if batch_first else given
+        clocks = flat(steps, None if lengths is None else check.lengths(lengths, steps.shape[1], len(steps), steps.device))
     clocks.check(lambda: 0.0, FORM)  # whatever the open time: gaps that come from rounding fit no law
     return clocks
 
@@ -158,38 +161,20 @@ def _of_list(sequences: list[Any] | tuple[Any, ...]) -> Clocks:
     return Clocks(torch.cat(times), torch.tensor([len(entry) for entry in times], device="cpu"))
 
 
-def _of_batch(time: Tensor, lengths: Any, batch_first: bool) -> Clocks:
-    if time.dim() not in (1, 2):
-        batched = "(batch, steps)" if batch_first else "(steps, batch)"
-        raise ValueError(f"time must be a list of arrays, or have shape {batched} or (steps,), got {check.shape(time)}.")
-    if time.dim() == 1 and lengths is not None:
-        raise ValueError("lengths must be None for unbatched time: it has one sequence. Pass time[:length] instead.")
-    steps = time.unsqueeze(1) if time.dim() == 1 else time.t() if batch_first else time
-    given = None if lengths is None else check.lengths(lengths, steps.shape[1], len(steps), torch.device("cpu"))
-    return flat(steps, given)
-
-
-def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
+def signed(time: Tensor) -> Tensor:
     """Timestamps that torch can compare and subtract: unsigned ones become int64."""
-    if time.dtype not in UNSIGNED:
-        return time
-    wide = time.to(torch.int64)
-    if time.dtype == torch.uint64 and time.is_cpu and tracing.readable(time):
-        bad = wide < 0 if valid is None else (wide < 0) & valid
-        if bool(bad.any()):
-            value = int(wide[bad][0]) % 2**64
-            raise ValueError(f"time must be below 2**63, got {value} as torch.uint64. Subtract the start of the recording first.")
-    return wide
+    return time.to(torch.int64) if time.dtype in UNSIGNED else time
 
 
 def moment(value: Any, last: float | None, open_time: float) -> Tensor:
-    """The time of one event, a float64 scalar. Rounding has not made it equal to the time of the last event."""
+    """The time of one event, a float64 scalar, not before the last event. Rounding has not made it equal to that event's time."""
     given = check.numbers("time", value)
     if given.dim():
         raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
     time = given.to("cpu", torch.float64)
     if given.is_floating_point() and given.dtype != torch.float64 and float(time) == last:
         flat(given.cpu().expand(2, 1)).check_rounding(lambda: open_time)
+    after(float(time), last)
     return time
 
 

@@ -86,7 +86,7 @@ def decode(kind: Any, value: Any, name: str = "") -> Any:
         return np.array(decode(tuple[float, ...], value, name))
     if kind is Tensor:
         return torch.tensor(decode(tuple[float, ...], value, name))
-    if is_record(kind):
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
         return decoded_record(kind, value, name)
     if kind is float:
         number = value if isinstance(value, int) else expected(float, value, name)
@@ -138,11 +138,6 @@ def expected(kind: Any, value: Any, name: str) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise Malformed(f"its '{name}' must be of type {kind.__name__}, got {type(value).__name__}")
     return value
-
-
-def is_record(kind: Any) -> bool:
-    """Return whether a type is a dataclass or a NamedTuple."""
-    return is_dataclass(kind) or hasattr(kind, "_fields")
 
 
 def hints_of(kind: Any) -> dict[str, Any]:

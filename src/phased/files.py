@@ -19,7 +19,6 @@ from typing import BinaryIO
 
 CHUNK = 2**20
 PREFIX, SUFFIX = ".phased-", ".part"
-SYSTEM = ("/dev", "/proc")  # what is below is opened and written, never replaced
 SEAL = b"\nsha256:"
 SEAL_SIZE = len(SEAL) + 2 * hashlib.sha256().digest_size
 
@@ -51,11 +50,7 @@ def named(path: str | os.PathLike[str]) -> Path:
     place = Path(path)
     if "\0" in str(place):
         raise ValueError(f"a name must be without null characters, got '{printable(str(place))}'. Name another file or folder.")
-    if ".." not in place.parts or place.parent.exists():
-        return place
-    if place.name == "..":  # while `new` does not exist, `new/../model` cannot be compared with other paths
-        return Path(os.path.realpath(place))
-    return Path(os.path.realpath(place.parent)) / place.name
+    return place
 
 
 def check_utf8(path: str | os.PathLike[str]) -> None:
@@ -107,7 +102,8 @@ def writable(folder: Path, room: int = 1, create: bool = True, file: str = "") -
 def destination(path: Path) -> tuple[Path, bool]:
     """Return the file that is written, behind all links, and whether it is replaced.
 
-    Devices, FIFOs and what is below /dev or /proc are opened and written instead. Anything else but a regular file is an OSError.
+    Devices, FIFOs and the standard output of this process are opened and written instead. Anything else but a regular file is an
+    OSError.
     """
     try:
         mode = path.stat().st_mode
@@ -118,14 +114,17 @@ def destination(path: Path) -> tuple[Path, bool]:
     refused = {stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link to a file that does not exist"}
     if stat.S_IFMT(mode) in refused:
         raise OSError(f"'{path}' must be a file to write, got {refused[stat.S_IFMT(mode)]}. Choose another file.")
-    place = path
-    while True:
-        whole = place.parent.resolve() / place.name
-        if any(whole.is_relative_to(system) for system in SYSTEM):
-            return place, False
-        if not place.is_symlink():
-            return place, stat.S_ISREG(mode)
-        place = whole.parent / place.readlink()
+    replaced = stat.S_ISREG(mode) and standard_output(path) is None
+    return Path(os.path.realpath(path)) if replaced else path, replaced
+
+
+def standard_output(path: Path) -> int | None:
+    """Return the descriptor of this process's standard output or error if a path leads to it, as /dev/stdout does, or None."""
+    for stream in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return stream
+    return None
 
 
 def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
@@ -178,7 +177,8 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     part = place.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
     try:
         if not replaced:
-            with open(place, "wb", opener=_opened) as file:
+            shared = standard_output(path)  # opened anew, it would be written from the start
+            with place.open("wb") if shared is None else os.fdopen(os.dup(shared), "wb") as file:
                 yield file
             return
         try:
@@ -198,15 +198,6 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             f"cannot write '{path}': {reason(error)}; {intact}. Make room, or choose another folder, and run it again."
         ) from error
     sync_folder(place.parent)
-
-
-def _opened(place: str, flags: int) -> int:
-    """Open a device. The standard output of this process is shared, since opened anew it would be written from the start."""
-    for stream in (1, 2):
-        with suppress(OSError):
-            if os.path.samestat(Path(place).stat(), os.fstat(stream)):
-                return os.dup(stream)
-    return os.open(place, flags, 0o666)
 
 
 def sync_folder(folder: Path) -> None:

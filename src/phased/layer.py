@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import e
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
 from phased.openings import Openings
 from phased.ops.contract import Problem, autocast_dtype
-from phased.parameters import GATE, GatedModule, Operands, Setting
+from phased.parameters import GATE, SETTINGS, GatedModule, Operands, Setting
 from phased.schedule import valid_steps
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ Sequences = Tensor | PackedSequence
 
 OF_TORCH = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
 """Options of torch.nn.LSTM."""
+
+CHECKS: dict[type, Callable[..., None]] = {
+    int: check.positive_int,
+    bool: check.flag,
+    float: partial(check.number, low=0.0, high=1.0),
+    str: lambda name, value: check.choice(name, value, tuple(SHAPES)),
+}
+"""The check of a setting, by its type."""
 
 
 class PhasedRNN(GatedModule):
@@ -65,43 +74,19 @@ class PhasedRNN(GatedModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        given = locals()
         super().__init__()
-        for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            check.positive_int(name, value)
-        for name, flag in (
-            ("bias", bias),
-            ("batch_first", batch_first),
-            ("bidirectional", bidirectional),
-            ("peephole", peephole),
-        ):
-            check.flag(name, flag)
-        check.number("dropout", dropout, low=0.0, high=1.0)
-        check.number("leak", leak, low=0.0, high=1.0)
-        check.choice("gate", gate, tuple(SHAPES))
+        for name, kind in SETTINGS.items():
+            CHECKS[kind](name, given[name])
+            setattr(self, name, kind(given[name]))
         check.floating("dtype", dtype)
         if peephole and not self.cell.peepholes:
             raise ValueError(
                 f"peephole must be False: a {type(self).__name__} has no cell state to look at. Use PhasedLSTM for peepholes."
             )
-        self.input_size = int(input_size)
-        self.hidden_size = int(hidden_size)
-        self.num_layers = int(num_layers)
-        self.bias = bool(bias)
-        self.batch_first = bool(batch_first)
-        self.dropout = float(dropout)
-        self.bidirectional = bool(bidirectional)
-        self.leak = float(leak)
-        self.peephole = bool(peephole)
-        self.gate = gate
         self.backend = backend
-        self._gate_starts = {
-            name: check.per_layer(name, setting, self.num_layers)
-            for name, setting in zip(GATE, (period, shift, ratio_on), strict=True)
-        }
-        learned = {
-            name: check.per_layer(f"learn_{name}", flags, self.num_layers)
-            for name, flags in zip(GATE, (learn_period, learn_shift, learn_ratio_on), strict=True)
-        }
+        self._gate_starts = {name: check.per_layer(name, given[name], self.num_layers) for name in GATE}
+        learned = {name: check.per_layer(f"learn_{name}", given[f"learn_{name}"], self.num_layers) for name in GATE}
         self._register(learned, device, dtype)
         self.reset_parameters()
 
@@ -109,9 +94,6 @@ class PhasedRNN(GatedModule):
     def state_names(self) -> tuple[str, ...]:
         """The names of the initial states."""
         return ("h_0", "c_0")[: self.cell.states]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "backend": ops.renamed(state["backend"])})
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a backend that does not exist or cannot run here raises."""
@@ -209,9 +191,7 @@ class PhasedRNN(GatedModule):
         given, t = t, self.checked_time(t, length)
         initial = self._initial_state(hx, batch, batched, weight)
 
-        # Half-precision weights are read as such; states and arithmetic are float32 at least.
-        working = torch.promote_types(weight.dtype, torch.float32)
-        output, final = self._run(operands, x, t, initial, length, low, working)
+        output, final = self._run(operands, x, t, initial, length, low)
         is_replayable = hx is None and lengths is None and batched and t is given
         if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
             from phased.layer_calls import LayerCalls  # for GPUs alone
@@ -223,7 +203,7 @@ class PhasedRNN(GatedModule):
         # A call that continues from a state has a part of longer sequences: units may open in another part.
         if not torch.compiler.is_compiling() and self._openings.active and self.training and output.requires_grad and hx is None:
             self._openings.watch(operands.gates, t, length, self._directions)
-        if weight.dtype != working:
+        if weight.dtype != output.dtype:
             output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
             output, final = output.squeeze(1), tuple(s.squeeze(1) for s in final)
@@ -233,13 +213,10 @@ class PhasedRNN(GatedModule):
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
-        if not (time.is_cpu and tracing.readable(time)):  # reading values on a GPU would synchronise
-            return clock.signed(time)
-        if ops.is_clock(time, lengths):  # the usual case at once
-            return time
-        if self.check_time:
+        # Reading values on a GPU would synchronise.
+        if self.check_time and time.is_cpu and tracing.readable(time) and not ops.is_clock(time, lengths):
             clock.flat(time, lengths).check(self.shortest_open_time, clock.LAYER)
-        return clock.signed(time, None if lengths is None else valid_steps(len(time), lengths))
+        return clock.signed(time)
 
     def _check_final(self, h: Tensor, x: Tensor, lengths: Tensor | None) -> None:
         """Warn, once for each layer, if input (T, B, D) has made the final state NaN; not where reading it would synchronise.
@@ -266,18 +243,13 @@ class PhasedRNN(GatedModule):
         return given if batched else tuple(s.unsqueeze(1) for s in given)
 
     def _run(
-        self,
-        operands: Operands,
-        x: Tensor,
-        t: Tensor,
-        initial: State | None,
-        lengths: Tensor | None,
-        low: torch.dtype | None,
-        working: torch.dtype,
+        self, operands: Operands, x: Tensor, t: Tensor, initial: State | None, lengths: Tensor | None, low: torch.dtype | None
     ) -> tuple[Tensor, State]:
         """All layers and directions, one after another. Under autocast they compute as outside of it."""
         gates, weights = operands
         backend = self._backend(x)
+        # Half-precision weights are read as such; states and arithmetic are float32 at least.
+        working = torch.promote_types(weights[0].ih.dtype, torch.float32)
         if tracing.in_forward_mode():
             parameters = [p for w, gate in zip(weights, gates, strict=True) for p in (*w.present(), *gate.parameters())]
             tracing.refuse_tangents(type(self).__name__, backend, [x, t, *(initial or ()), *parameters])
@@ -328,8 +300,15 @@ class PhasedRNN(GatedModule):
         return PackedSequence(data, input.batch_sizes, input.sorted_indices, input.unsorted_indices), final
 
     @classmethod
-    def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
+    def _from(cls, name: str, rnn: Any, kind: type[nn.LSTM | nn.GRU], settings: dict[str, Any]) -> Self:
         """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
+        if not isinstance(rnn, kind):
+            raise TypeError(f"{name} must be a torch.nn.{kind.__name__}, got {check.kind(rnn)}.")
+        if rnn.proj_size:
+            raise ValueError(
+                f"{name} must have proj_size=0, got {rnn.proj_size}: a projected output mixes units, so no gate could hold it. "
+                f"Put a Linear after the layer instead."
+            )
         weight: Any = rnn.weight_ih_l0
         options = {name: getattr(rnn, name) for name in OF_TORCH}
         layer = cls(**options, device=weight.device, dtype=weight.dtype, **settings)
@@ -416,14 +395,7 @@ class PhasedLSTM(PhasedRNN):
             >>> torch.allclose(rnn(x, time)[0], lstm(x)[0], atol=1e-6)
             True
         """
-        if not isinstance(lstm, nn.LSTM):
-            raise TypeError(f"lstm must be a torch.nn.LSTM, got {check.kind(lstm)}.")
-        if lstm.proj_size:
-            raise ValueError(
-                f"lstm must have proj_size=0, got {lstm.proj_size}: a projected output mixes units, so no gate could hold it. "
-                f"Put a Linear after the layer instead."
-            )
-        return cls._from(lstm, settings)
+        return cls._from("lstm", lstm, nn.LSTM, settings)
 
 
 class PhasedGRU(PhasedRNN):
@@ -475,9 +447,7 @@ class PhasedGRU(PhasedRNN):
             >>> torch.equal(rnn.weight_hh_l0, gru.weight_hh_l0)
             True
         """
-        if not isinstance(gru, nn.GRU):
-            raise TypeError(f"gru must be a torch.nn.GRU, got {check.kind(gru)}.")
-        return cls._from(gru, settings)
+        return cls._from("gru", gru, nn.GRU, settings)
 
 
 def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:

@@ -9,8 +9,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-PACKAGES = {"sklearn": "scikit-learn"}
-
 
 def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package, with the public names of each module."""
@@ -47,7 +45,7 @@ def module(name: str, what: str, extra: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = (error.name or name).partition(".")[0]  # it, or a module that it needs
-        package = PACKAGES.get(missing, missing)
+        package = {"sklearn": "scikit-learn"}.get(missing, missing)
         raise ModuleNotFoundError(
             f"{what} needs {package}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
         ) from error

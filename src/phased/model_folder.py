@@ -6,12 +6,12 @@ import json
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import safetensors.torch
 import torch
@@ -26,7 +26,6 @@ from phased.saving import metadata, seal
 
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
-T = TypeVar("T")
 
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 ENTRY = "phased.model"
@@ -39,16 +38,8 @@ class BadModel(ValueError):
     """A folder does not hold a model of the expected kind; the message names the file and says what is wrong with it."""
 
 
-class Files(NamedTuple):
-    """What a folder holds: the fields of its configuration, its parameters, and whether both are as they were written."""
-
-    fields: dict[str, Any]
-    state: dict[str, Tensor]
-    intact: bool
-
-
 @dataclass(frozen=True)
-class Kind(Generic[C, M]):
+class Kind(Generic[C]):
     """One kind of trained model, as a folder.
 
     Args:
@@ -56,7 +47,6 @@ class Kind(Generic[C, M]):
         version: counts the changes of the configuration.
         config: the dataclass of its configuration; `phased.fields` writes and reads it.
         card: the model card of a configuration.
-        build: a network of a configuration, with any weights; None where more than the configuration is needed.
         again: what makes the folder again, if it was written by an older version: "Pack the model again".
         cure: what to do about a damaged folder, a sentence.
         stored: the dtype in which a parameter is stored, from its name and value.
@@ -66,7 +56,6 @@ class Kind(Generic[C, M]):
     version: int
     config: type[C]
     card: Callable[[C], str]
-    build: Callable[[C], M] | None = None
     again: str = "Pack the model again"
     cure: str = "Name the folder of another model, or make it again with `phased pack`."
     stored: Callable[[str, Tensor], torch.dtype] = lambda name, value: value.dtype
@@ -91,35 +80,30 @@ class Kind(Generic[C, M]):
         """Return parameters as they are stored: gates within their bounds, each in its dtype."""
         return {name: value.detach().to(self.stored(name, value)) for name, value in clamped_gates(state).items()}
 
-    def read(self, folder: Path | str) -> tuple[C, M]:
-        """Return the configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
+    def read(self, folder: Path | str, build: Callable[[C], M]) -> tuple[C, M]:
+        """Return the configuration of a folder and its network in eval. `build` makes a network of a configuration.
+
+        Raises `BadModel` if the content is not as it was written.
+        """
         folder = files.named(folder)
-        found = self.files(folder)
-        config = self.configured(folder, lambda: decode(self.config, found.fields))
-        assert self.build is not None
-        return config, self.network(folder, found, partial(self.build, config))
-
-    def configured(self, folder: Path, make: Callable[[], T]) -> T:
-        """Return what is made of a configuration; where it is `Malformed`, a `BadModel` that names the file."""
-        try:
-            return make()
-        except Malformed as error:
-            raise self.misconfigured(folder, error) from error
-
-    def network(self, folder: Path, found: Files, build: Callable[[], M]) -> M:
-        """Return the network of a folder in eval; `BadModel` if its parameters do not fit, or were changed since."""
-        # Sizes from a file: nothing is allocated before they are known to fit the parameters.
-        with torch.device("meta"), Uninitialised():
-            expected = dict(tensors(undrawn(build)))
-        fault = wrong(found.state, {name: (tuple(value.shape), self.stored(name, value)) for name, value in expected.items()})
-        if fault is None and not found.intact:
+        fields, state, intact = self.files(folder)
+        with self.naming(folder / CONFIG):
+            config = decode(self.config, fields)
+            make = partial(build, config)
+            # Sizes from a file: nothing is allocated before they are known to fit the parameters.
+            with torch.device("meta"), Uninitialised():
+                expected = dict(tensors(undrawn(make)))
+        fault = wrong(state, {name: (tuple(value.shape), self.stored(name, value)) for name, value in expected.items()})
+        if fault is None and not intact:
             fault = f"the SHA-256 of both files must be that in '{CONFIG}', and is another, so one of them was changed"
         if fault is not None:
             raise BadModel(f"'{folder / PARAMETERS}' does not have the parameters of this model: {fault}. {self.cure}")
-        return restored(build, found.state)
+        return config, restored(make, state)
 
-    def files(self, folder: Path) -> Files:
-        """Return the content of a folder. Raises `BadModel` if a file is missing, damaged, or of another kind or version.
+    def files(self, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor], bool]:
+        """Return the fields of a folder's configuration, its parameters, and whether both are as they were written.
+
+        Raises `BadModel` if a file is missing, damaged, or of another kind or version.
 
         A `config.json` that is missing, or has the SHA-256 of another model, is a copy that a crash left behind and is not used.
         """
@@ -130,13 +114,14 @@ class Kind(Generic[C, M]):
         text = self._content(copy) if committed is None or os.path.lexists(copy) else None
         if committed is not None and (text is None or left_behind(text, committed)):
             text, copy = committed, folder / PARAMETERS
-        content = self.configured(copy, lambda: self.parse(text or b""))
+        with self.naming(copy):
+            content = self.parse(text or b"")
         try:
             state = safetensors.torch.load(data)
         except SafetensorError as error:
             raise BadModel(f"'{folder / PARAMETERS}' is cut off, damaged or no safetensors file: {error}. {self.cure}") from error
         digested = digest(content, data) if committed is None else seal(content, state)
-        return Files(content, state, digested == content["sha256"])
+        return content, state, digested == content.get("sha256")
 
     def parse(self, text: bytes) -> dict[str, Any]:
         """The fields of a configuration of this kind and version; `Malformed` if it is none."""
@@ -150,14 +135,15 @@ class Kind(Generic[C, M]):
         if version != self.version:
             cure = "Upgrade phased" if version > self.version else self.again
             raise Malformed(f"its 'version' must be {self.version}, got {version}. {cure}")
-        if not isinstance(found.get("sha256"), str):
-            raise Malformed("it must have a 'sha256' of type str, and has none")
         return found
 
-    def misconfigured(self, path: Path, error: Malformed) -> BadModel:
-        """Return the error for a file, or for the `config.json` of a folder, that does not have the configuration of a model."""
-        file = path / CONFIG if path.is_dir() else path
-        return BadModel(f"'{file}' is not the configuration of a model: {error}. {self.cure}")
+    @contextmanager
+    def naming(self, file: Path) -> Iterator[None]:
+        """Raise a `BadModel` with the name of the file if its configuration is `Malformed`."""
+        try:
+            yield
+        except Malformed as error:
+            raise BadModel(f"'{file}' is not the configuration of a model: {error}. {self.cure}") from error
 
     def _content(self, path: Path) -> bytes:
         try:

@@ -37,7 +37,9 @@ class Openings:
 
         A batch without samples does not count, nor does one of single steps: that is a part of longer sequences.
         """
-        if len(time) < 2 or not time.numel() or not _readable(time):
+        if len(time) < 2 or not time.numel() or not tracing.readable(time) or tracing.in_forward_mode():
+            return
+        if time.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         if lengths is not None and lengths.is_cpu and not lengths.any():
             return
@@ -87,13 +89,6 @@ def suggested(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
 def _digits(value: float) -> str:
     """A number with three significant digits, without an exponent where it is short: 1000, not 1e+03."""
     return f"{float(f'{value:.3g}'):.15g}"
-
-
-def _readable(time: Tensor) -> bool:
-    """Whether values may be read, now or in a later call: outside of tracers, transforms and captured CUDA graphs."""
-    if not tracing.readable(time) or tracing.in_forward_mode():
-        return False
-    return not (time.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def never_open(rnn: GatedModule, time: Any, lengths: Any = None) -> Tensor:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.prune import BasePruningMethod
 
-from phased import check, init, tracing
+from phased import check, init, ops, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 
@@ -39,20 +39,28 @@ class Operands(NamedTuple):
     weights: list[Weights]
 
 
-class GatedModule(nn.Module):
-    """The parameters of a PhasedLSTM or PhasedGRU, with torch.nn.LSTM's names and, for time, the gates' own."""
-
-    cell: ClassVar[Cell]
+class Settings:
+    """The settings of a layer beside its gates: arguments of the constructor, attributes, and fields of a file."""
 
     input_size: int
     hidden_size: int
     num_layers: int
     bias: bool
     batch_first: bool
+    dropout: float
     bidirectional: bool
+    leak: float
     peephole: bool
     gate: str
-    leak: float
+
+
+SETTINGS: dict[str, type] = get_type_hints(Settings)
+
+
+class GatedModule(Settings, nn.Module):
+    """The parameters of a PhasedLSTM or PhasedGRU, with torch.nn.LSTM's names and, for time, the gates' own."""
+
+    cell: ClassVar[Cell]
     backend: str
     _gate_starts: dict[str, list[Any]]
     _openings: Any  # `phased.openings.Openings`
@@ -78,12 +86,10 @@ class GatedModule(nn.Module):
             self._shapes |= {f"{name}{suffix}": shape for group in groups for name, shape in group.items()}
             for name in (*names.weights, *names.peephole):
                 self.register_parameter(name, nn.Parameter(torch.empty(self._shapes[name], device=device, dtype=dtype)))
-            for name, kind in zip(
-                names.time_gate, GATE, strict=True
-            ):  # time is float64, as are its parameters: docs/decisions.md
+            for name, kind in zip(names.time_gate, GATE, strict=True):
                 learn = learned[kind][layer]
                 check.flag(f"learn_{name}", learn)
-                value = torch.empty(units, device=device, dtype=torch.float64)
+                value = torch.empty(units, device=device, dtype=torch.float64)  # as time is: docs/decisions.md
                 self.register_parameter(name, nn.Parameter(value, requires_grad=bool(learn)))
 
     @property
@@ -134,7 +140,6 @@ class GatedModule(nn.Module):
         if own is None:  # pruned
             own = self._parameters.get(f"{name}_orig")
         if own is not None:
-            check.has_values(name, value, own)
             own.copy_(value)
         elif is_parametrized(self, name):
             setattr(self, name, value.to(self._current(name)))  # by the parametrisation's right_inverse
@@ -186,36 +191,25 @@ class GatedModule(nn.Module):
         if not dtype.is_floating_point:
             check.floating("weight_ih_l0", dtype)
 
-        def weight(name: str) -> Tensor:
+        def operand(name: str, of_time: bool = False) -> Tensor:
             value = like if name == "weight_ih_l0" else self._value(name)  # a parametrisation is computed once
-            if value.dtype is not dtype or value.shape != shapes[name] or value.device != device:
-                check.parameter(name, value, shapes[name], like)
-            return value
-
-        def time_parameter(name: str) -> Tensor:
-            value = self._value(name)
-            if value.shape != shapes[name] or value.device != device:
-                check.parameter(name, value, shapes[name], like, of_time=True)
-            return value if value.dtype is torch.float64 else value.to(torch.float64)
+            if value.shape != shapes[name] or value.device != device or (value.dtype is not dtype and not of_time):
+                check.parameter(name, value, shapes[name], like, of_time=of_time)
+            return value.to(torch.float64) if of_time and value.dtype is not torch.float64 else value
 
         leak = self.leak if self.training else 0.0
         gates, sets = [], []
         for names in self._names:
-            ih, hh, *biases = [weight(name) for name in names.weights]
-            bias_ih, bias_hh = biases or (None, None)
-            peephole = torch.stack([weight(name) for name in names.peephole]) if names.peephole else None
-            sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
-            period, shift, ratio_on = [time_parameter(name) for name in names.time_gate]
+            peephole = [torch.stack([operand(name) for name in names.peephole])] if names.peephole else []
+            sets.append(Weights.from_present([*[operand(name) for name in names.weights], *peephole]))
+            period, shift, ratio_on = [operand(name, of_time=True) for name in names.time_gate]
             gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
         return Operands(gates, sets)
 
     def _value(self, name: str) -> Tensor:
         """A parameter, or what a parametrisation computes in its place; get_parameter is slow and finds parameters only."""
         found = self._parameters.get(name)
-        if found is None:
-            found = getattr(self, name)
-            check.tensor(name, found)
-        return found
+        return getattr(self, name) if found is None else found
 
     def _current(self, name: str) -> Tensor:
         self._renew()
@@ -237,7 +231,7 @@ class GatedModule(nn.Module):
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        super().__setstate__({**state, "backend": ops.renamed(state["backend"])})  # type: ignore[no-untyped-call]
         self._renew()
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -247,26 +241,18 @@ class GatedModule(nn.Module):
         if metadata is not None:
             metadata["settings"] = {name: getattr(self, name) for name in SAVED_SETTINGS}
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *more: Any) -> None:
         """Load nothing if settings differ or a parameter of time is not finite; those assigned become float64."""
+        error_msgs: list[str] = more[-1]
         saved = local_metadata.get("settings") or {}  # files of earlier versions and of torch's own layers have none
         own = {name: getattr(self, name) for name in SAVED_SETTINGS}
-        others = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
+        differ = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
         error_msgs += [
             f"{prefix}{name} must be {saved[name]!r}, as in the layer that was saved, got {own[name]!r}. Build the layer with "
             f"{name}={saved[name]!r}, or pass dict(state_dict) to load the parameters without their settings."
-            for name in others
+            for name in differ
         ]
-        if others:
+        if differ:
             return
         try:  # their range is free: training may leave it, and layers then use its bounds
             for name in [prefix + name for name, _ in self.named_parameters() if is_of_time(name)]:
@@ -280,7 +266,7 @@ class GatedModule(nn.Module):
                 value = state_dict.get(prefix + name)
                 if is_of_time(name) and isinstance(value, Tensor) and value.dtype != torch.float64:
                     state_dict[prefix + name] = value.detach().to(torch.float64)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the layer to a file: its parameters, and every setting that decides what it computes.
@@ -325,7 +311,7 @@ class GatedModule(nn.Module):
                 check.finite(name, value)
         frozen = [name for name, value in self.named_parameters() if not value.requires_grad]
         about = {"class": type(self).__name__, "training": self.training, "frozen": frozen}
-        saving.write(file, about | {name: of(getattr(self, name)) for name, of in saving.SETTINGS.items()}, tensors)
+        saving.write(file, about | {name: of(getattr(self, name)) for name, of in SETTINGS.items()}, tensors)
 
     @classmethod
     def load(cls, file: str | PathLike[str], *, device: torch.device | str | None = None, backend: str = "auto") -> Self:
@@ -362,7 +348,7 @@ class GatedModule(nn.Module):
 
         about, tensors = saving.read(file, cls.__name__)
         # Constant gates, and weights on meta: nothing is drawn, so torch's generator stays where it is.
-        settings = {name: about[name] for name in saving.SETTINGS} | dict.fromkeys(GATE, 1.0)
+        settings = {name: about[name] for name in SETTINGS} | dict.fromkeys(GATE, 1.0)
         layer = cls(**settings, backend=backend, device="meta", dtype=tensors["weight_ih_l0"].dtype)
         layer.load_state_dict(tensors, assign=True)
         for name, value in layer.named_parameters():

@@ -19,20 +19,6 @@ ENTRY = "phased.layer"
 """The entry of the file's metadata that has the settings, as JSON."""
 VERSION = 1
 """Counts the changes of this format."""
-SETTINGS: dict[str, type] = {
-    "input_size": int,
-    "hidden_size": int,
-    "num_layers": int,
-    "bias": bool,
-    "batch_first": bool,
-    "dropout": float,
-    "bidirectional": bool,
-    "leak": float,
-    "peephole": bool,
-    "gate": str,
-}
-"""Arguments of the constructor and their types; those of the gates are among the parameters."""
-FIELDS: dict[str, type] = {"class": str, "training": bool, "frozen": list, "sha256": str, **SETTINGS}
 CURE = "Name another file, or save the layer again."
 
 
@@ -62,27 +48,18 @@ def read(file: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str
         about = json.loads(metadata(data, ENTRY) or b"")
     except (ValueError, RecursionError) as error:
         raise BadLayer(f"'{path}' must be a layer that its `save` has written, got a file of another kind. {CURE}") from error
-    fault = _fault(about, tensors, kind)
-    if fault is not None:
-        raise BadLayer(f"'{path}' {fault}")
-    return about, tensors
-
-
-def _fault(about: Any, tensors: dict[str, Tensor], kind: str) -> str | None:
-    """What is wrong with the content of a file, and the cure; None if it is a layer of the class `kind`."""
     version = about.get("version") if isinstance(about, dict) else None
     if version != VERSION:
         newer = isinstance(version, int) and version > VERSION
         cure = "Upgrade phased" if newer else "Save the layer again"
-        return f"must be of version {VERSION} of the format, got {version!r}. {cure}, or name another file."
-    wrong = next((name for name, of in FIELDS.items() if type(about.get(name)) is not of), None)
-    if wrong is not None:
-        return f"must have the setting '{wrong}' as {FIELDS[wrong].__name__}, got {about.get(wrong)!r}. {CURE}"
-    if about["class"] != kind:
-        return f"must be a {kind}, got a {about['class']}. Call {about['class']}.load(...), or name another file."
-    if seal(about, tensors) != about["sha256"] or "weight_ih_l0" not in tensors:
-        return f"must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
-    return None
+        raise BadLayer(f"'{path}' must be of version {VERSION} of the format, got {version!r}. {cure}, or name another file.")
+    if seal(about, tensors) != about.get("sha256"):
+        raise BadLayer(
+            f"'{path}' must have the SHA-256 that it was saved with, and has another: it was damaged or changed. {CURE}"
+        )
+    if (found := about["class"]) != kind:
+        raise BadLayer(f"'{path}' must be a {kind}, got a {found}. Call {found}.load(...), or name another file.")
+    return about, tensors
 
 
 def metadata(parameters: bytes, entry: str) -> bytes | None:

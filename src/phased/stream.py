@@ -16,6 +16,7 @@ from phased import check, clock, ops
 from phased.cell import CELLS, State, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
+from phased.parameters import check_layer
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
@@ -74,9 +75,6 @@ class OneSequence:
         other._model, other._now = self._model, self._now.copy()
         return other
 
-    def __copy__(self) -> Self:
-        return self.copy()
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
@@ -118,10 +116,6 @@ class OneSequence:
             >>> stream.time is None
             True
         """
-        self._now = self._restored(state)
-
-    def _restored(self, state: bytes) -> Any:
-        """The state that was dumped."""
         begin = len(MARK) + 2
         end = len(state) - DIGEST if type(state) is bytes else 0
         if end < begin + MODEL or hashlib.blake2b(state[:end], digest_size=DIGEST).digest() != state[end:]:
@@ -131,7 +125,7 @@ class OneSequence:
             raise ValueError(f"state must be of version {VERSION}, got {version}. Make it with this version of phased.")
         if state[begin : begin + MODEL] != self._model.identity:
             raise ValueError(NOT_OF_MODEL)
-        return self._model.unpack(state[begin + MODEL : end])
+        self._now = self._model.unpack(state[begin + MODEL : end])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self._model, "now": self._model.pack(self._now)}
@@ -244,8 +238,7 @@ class Stream(OneSequence):
     _model: Stack
 
     def __init__(self, rnn: PhasedRNN, table: Tensor | None = None) -> None:
-        if not isinstance(rnn, PhasedRNN):
-            raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+        check_layer(rnn)
         if rnn.bidirectional:
             raise ValueError("rnn must not be bidirectional: its backward direction needs the future. Use bidirectional=False.")
         if table is not None:
@@ -356,7 +349,6 @@ class Stream(OneSequence):
             if h is not None:
                 return h
         rows, time = self._events(x, many=False), clock.moment(t, self.time, model.open_time)
-        clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 

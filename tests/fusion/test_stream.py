@@ -193,7 +193,6 @@ def put(change):
         (push(GOOD, np.nan), ValueError, "time must be finite"),
         (push(GOOD, "now"), TypeError, "time must be real numbers"),
         (push({}, 10**400), TypeError, "time must be real numbers"),
-        (push({}, np.uint64(2**63 + 5)), ValueError, r"time must be below 2\*\*63, got 9223372036854775813"),
         (push({**GOOD, "nose": torch.ones(2)}, 6.0), ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
         (push({**GOOD, "skin": torch.ones(2)}, 6.0), ValueError, r"sensor 'skin': x must have shape \(1,\)"),
         (push({**GOOD, "skin": [np.inf]}, 6.0), ValueError, "sensor 'skin': x must be finite"),

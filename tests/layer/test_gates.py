@@ -81,15 +81,6 @@ def test_every_layer_and_direction_sees_the_same_times():
 # Settings
 
 
-def test_a_number_a_law_and_a_tensor_set_the_gates_of_every_layer():
-    rnn = PhasedLSTM(2, 4, 2, bidirectional=True, period=torch.arange(1.0, 5.0), shift=2, ratio_on=Uniform(0.2, 0.4))
-    assert len(rnn.gates()) == 4
-    for gate in rnn.gates():
-        assert gate.period.tolist() == [1, 2, 3, 4]
-        assert gate.shift.tolist() == [2] * 4
-        assert ((gate.ratio_on >= 0.2) & (gate.ratio_on < 0.4)).all()
-
-
 def test_a_list_sets_the_gates_layer_by_layer():
     """As the paper's lip reader needs it: U(10, 1000) in the first merged layer, U(500, 3000) in the second."""
     rnn = PhasedLSTM(
@@ -133,17 +124,6 @@ def test_each_of_the_three_is_learned_or_frozen(name, learned):
         parameter = rnn.get_parameter(f"{other}_l0")
         assert parameter.requires_grad == flags[f"learn_{other}"]
         assert (parameter.grad is not None and bool(parameter.grad.any())) == flags[f"learn_{other}"]
-
-
-@pytest.mark.parametrize("name", ["period", "shift", "ratio_on"])
-def test_a_gate_can_be_set_by_hand_at_any_time(name):
-    settings = {"period": 8.0, "shift": 1.0, "ratio_on": 0.5}
-    rnn, other = PhasedLSTM(2, 4, **settings).eval(), PhasedLSTM(2, 4, **settings | {name: 0.7}).eval()
-    other.load_state_dict({k: v for k, v in rnn.state_dict().items() if not k.startswith(name)}, strict=False)
-    with torch.no_grad():
-        rnn.get_parameter(f"{name}_l0").fill_(0.7)
-    x, time = torch.randn(20, 3, 2), clocks(20, 3)
-    assert_equal(rnn(x, time), other(x, time))
 
 
 def test_parameters_carry_torchs_names_and_the_gates_own():

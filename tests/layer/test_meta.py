@@ -16,14 +16,6 @@ def on_meta(make: type, *args: object, **settings: object) -> Layer:
         return make(*args, **settings)
 
 
-@each_layer
-def test_a_layer_is_made_on_meta_by_torchs_device_context(make):
-    rnn = on_meta(make, 3, 5, 2, bidirectional=True)
-    assert all(parameter.is_meta for parameter in rnn.parameters())
-    assert rnn.device == torch.device("meta")
-    assert repr(rnn).startswith(f"{make.__name__}(3, 5, num_layers=2, bidirectional=True, period=? learned")
-
-
 @pytest.mark.parametrize("period", [7.0, Constant(7.0), LogUniform(1, 9), torch.full((5,), 7.0), lambda n: torch.full((n,), 7.0)])
 def test_every_way_to_set_a_gate_works_on_meta(period):
     assert on_meta(PhasedLSTM, 3, 5, period=period).period_l0.is_meta
@@ -92,20 +84,6 @@ def test_a_layer_on_the_cpu_ignores_torchs_default_device():
     assert torch.equal(output, rnn(x, time, lengths=[9, 3, 0, 9])[0])
 
 
-@each_layer
-def test_a_layer_on_meta_takes_a_state_dict_by_assignment(make):
-    rnn = make(3, 5, period=LogUniform(2, 40)).eval()
-    empty = on_meta(make, 3, 5).eval()
-    empty.load_state_dict(rnn.state_dict(), assign=True)
-    x, time = torch.randn(9, 4, 3), clocks(9, 4)
-    assert torch.equal(empty(x, time)[0], rnn(x, time)[0])
-
-
 def test_a_layer_without_values_names_the_way_to_get_them():
-    with torch.device("meta"):
-        rnn = PhasedLSTM(3, 5, period=torch.full((5,), 7.0))
     with pytest.raises(ValueError, match=r"layer's device, meta, where it has no values, got cpu\. Call layer\.to_empty"):
-        rnn(torch.randn(9, 4, 3), clocks(9, 4))
-    rnn.to_empty(device="cpu")
-    with pytest.raises(ValueError, match=r"period_l0 must start from a tensor with values, got one on meta\. Make it"):
-        rnn.reset_parameters()
+        on_meta(PhasedLSTM, 3, 5)(torch.randn(9, 4, 3), clocks(9, 4))

@@ -63,14 +63,6 @@ def test_a_vector_of_all_parameters_goes_round():
     assert torch.equal(rnn.float()(X, T)[0], want)
 
 
-def test_a_functional_call_replaces_parameters():
-    rnn, other = lstm(), lstm()
-    values = {name: value.detach() for name, value in other.named_parameters()}
-    assert torch.equal(functional_call(rnn, values, (X, T))[0], other(X, T)[0])
-    low = {name: value.to(torch.float32) for name, value in values.items() if name.startswith(GATE_NAMES)}
-    assert torch.equal(functional_call(rnn, values | low, (X, T))[0], functional_call(other, low, (X, T))[0])
-
-
 def called_with(**values: torch.Tensor) -> object:
     return functional_call(lstm(), values, (X, T))
 

@@ -100,11 +100,3 @@ def test_a_time_parameter_that_is_not_finite_is_not_loaded_and_nothing_else_is(n
     with pytest.raises(RuntimeError, match=rf"0\.{name} must be finite, got {bad} for unit 2"):
         model.load_state_dict({f"0.{key}": value for key, value in state.items()}, assign=assign)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-
-
-def test_a_ratio_that_training_moved_out_of_its_range_is_loaded():
-    layer = PhasedLSTM(3, 5)
-    layer.ratio_on_l0.data.fill_(1.5)
-    other = PhasedLSTM(3, 5)
-    other.load_state_dict(layer.state_dict())
-    assert float(other.gates()[0].ratio_on.max()) == 1.0

@@ -13,7 +13,7 @@ from phased.init import LogUniform
 from strategies import apart, clocks, f64
 
 
-def train(rnn: Layer, optimiser: torch.optim.Optimizer, time: Tensor, steps: int = 20, clip: float | None = 1.0) -> list[float]:
+def train(rnn: Layer, optimiser: torch.optim.Optimizer, time: Tensor, steps: int = 20) -> list[float]:
     """Fit a constant target; the losses."""
     x, losses = torch.randn(*time.shape, rnn.input_size), []
     for _ in range(steps):
@@ -22,22 +22,12 @@ def train(rnn: Layer, optimiser: torch.optim.Optimizer, time: Tensor, steps: int
         loss.backward()
         for name, parameter in rnn.named_parameters():
             assert parameter.grad is None or parameter.grad.isfinite().all(), name
-        if clip is not None:
-            assert nn.utils.clip_grad_norm_(rnn.parameters(), clip).isfinite()
+        assert nn.utils.clip_grad_norm_(rnn.parameters(), 1.0).isfinite()
         optimiser.step()
         losses.append(loss.item())
     assert all(map(math.isfinite, losses))
     assert all(parameter.isfinite().all() for parameter in rnn.parameters())
     return losses
-
-
-@each_layer
-@pytest.mark.parametrize("clip", [None, 1.0], ids=["unclipped", "clipped"])
-@pytest.mark.parametrize("leak", [0.0, 0.001])
-def test_training_stays_finite_for_times_in_the_millions(make, clip, leak):
-    rnn = make(2, 8, period=LogUniform(1, 100), ratio_on=0.2, leak=leak, learn_ratio_on=True)
-    time = clocks(40, 4, span=1e3, start=5e6)
-    train(rnn, torch.optim.Adam(rnn.parameters(), lr=0.1), time, clip=clip)
 
 
 @each_layer

@@ -51,15 +51,6 @@ def test_other_backends_refuse_torchs_function_transforms(make, backend, transfo
 
 
 @each_layer
-def test_the_reference_has_torchs_function_gradient(make):
-    rnn = made(make)
-    rnn(X, T)[0].square().sum().backward()
-    found = grad(lambda p: functional_call(rnn, p, (X, T))[0].square().sum())(parameters(rnn))
-    for name, parameter in rnn.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad)
-
-
-@each_layer
 def test_sequences_and_their_gradients_are_mapped_by_the_reference(make):
     rnn = made(make)
     got = vmap(lambda x, t: rnn(x, t)[0], in_dims=1, out_dims=1)(X, T)

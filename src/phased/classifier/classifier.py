@@ -94,7 +94,7 @@ class Classifier:
             >>> Classifier.load().sensor
             Sensor(width=34, height=34)
         """
-        return cls(*KIND.read(SHIPPED if folder is None else folder))
+        return cls(*KIND.read(SHIPPED if folder is None else folder, Config.build))
 
     @classmethod
     def of(cls, model: Readout, classes: Sequence[str] | None = None, about: About | None = None) -> Self:

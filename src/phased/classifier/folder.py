@@ -63,4 +63,4 @@ def limits(config: Config) -> str:
 
 
 SHIPPED = Path(__file__).parent / "nmnist"
-KIND = Kind("phased event classifier", version=1, config=Config, card=card, build=Config.build)
+KIND = Kind("phased event classifier", version=1, config=Config, card=card)

@@ -22,7 +22,7 @@ from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
 from phased.estimator.targets import Classes, Number, Target
-from phased.fields import Between, Malformed, decode
+from phased.fields import Between, Malformed
 from phased.model_folder import BadModel, Kind, filled, is_model
 
 NAMES = {
@@ -133,7 +133,7 @@ def named(names: Any) -> str:
     return ", ".join(names) or "none"
 
 
-KIND: Kind[Config, Any] = Kind(
+KIND = Kind(
     "phased estimator",
     version=4,
     config=Config,
@@ -150,19 +150,20 @@ def write(folder: Path, model: Any, command: str = "") -> None:
 
 def read(folder: Path, *kinds: Any) -> Any:
     """The trained estimator of a folder, of one of these classes; `BadModel` if anything is not as it was written."""
-    found = KIND.files(folder)
-    config = KIND.configured(folder, lambda: decode(Config, found.fields))
-    model = KIND.configured(folder, lambda: configured(config, kinds))
-    model.network_ = KIND.network(
-        folder, found, lambda: model._network(config.every_step, config.report.opening, config.report.part)
-    )
+
+    def network(config: Config) -> Any:
+        return configured(config, kinds)._network(config.every_step, config.report.opening, config.report.part)
+
+    config, found = KIND.read(folder, network)
+    model = configured(config, kinds)
+    model.network_ = found
     return model
 
 
 def finished(folder: Path) -> bool:
     """Return whether a folder has a model that must be kept: any but an estimator whose training was interrupted."""
     try:
-        report = KIND.files(folder).fields.get("report")
+        report = KIND.files(folder)[0].get("report")
     except BadModel:
         return is_model(folder)
     return not (isinstance(report, dict) and report.get("interrupted") is True)

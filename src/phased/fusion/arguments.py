@@ -151,11 +151,9 @@ def clock(what: str, given: Any) -> Clock:
         if lengths is None:
             lengths = torch.full((batch,), steps, device=time.device)
         ends = check.lengths(lengths, batch, steps, time.device).clamp(0, steps)  # not checked on a GPU
-        readable = time.is_cpu and tracing.readable(time)
-        if readable:
+        if time.is_cpu and tracing.readable(time):
             clocks.flat(time, ends).check()
-        time = clocks.signed(time, valid_steps(steps, ends) if readable else None)
-    return Clock(time.detach(), ends)
+    return Clock(clocks.signed(time).detach(), ends)
 
 
 def features(name: str, x: Tensor, layer: nn.Module) -> None:

@@ -45,4 +45,4 @@ def in_half(name: str, value: Tensor) -> torch.dtype:
     return torch.float16 if value.dtype == torch.float32 and not is_of_time(name.rpartition(".")[2]) else value.dtype
 
 
-KIND = Kind("phased lip reader", version=1, config=Config, card=card, build=Config.build, stored=in_half)
+KIND = Kind("phased lip reader", version=1, config=Config, card=card, stored=in_half)

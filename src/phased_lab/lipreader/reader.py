@@ -52,7 +52,7 @@ class LipReader:
         Raises:
             BadModel: a file is missing, damaged or of another version.
         """
-        return cls(*KIND.read(SHIPPED if folder is None else folder))
+        return cls(*KIND.read(SHIPPED if folder is None else folder, Config.build))
 
     @classmethod
     def of(cls, config: Config, state: dict[str, Tensor]) -> LipReader:
