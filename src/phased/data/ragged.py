@@ -88,7 +88,7 @@ class Ragged(NamedTuple):
 class Stored(NamedTuple):
     """The content of a file: tensors, which may be written to without changing the file, and what else is known, as JSON."""
 
-    arrays: dict[str, Tensor]
+    arrays: dict[str, Any]
     about: Any
 
 

@@ -200,18 +200,18 @@ class Defect(NamedTuple):
 def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> Defect | None:
     """The first event outside the sensor or before its predecessor; None if there is none."""
     found = []
-    for name, pixel, size in (("x", x, sensor.width), ("y", y, sensor.height)):
-        if len(pixel) and (pixel.min() < 0 or pixel.max() >= size):
-            event = int(((pixel < 0) | (pixel >= size)).argmax())
-            what = (
-                f"{name} must be from 0 to {size - 1} on a sensor of {sensor.width} x {sensor.height} pixels, got {pixel[event]}."
-            )
-            found.append(Defect(event, f"{what} The data is damaged, or it needs sensor=(width, height) or --sensor."))
-    if len(time) and (time.min() < 0 or time.max() > np.iinfo(np.int64).max):
-        event = int(((time < 0) | (time > np.iinfo(np.int64).max)).argmax())
-        found.append(
-            Defect(event, f"time must be from 0 to 2**63 - 1 us, got {time[event]}. Subtract the start of the recording.")
-        )
+    pixels, damaged = (
+        f"on a sensor of {sensor.width} x {sensor.height} pixels",
+        "The data is damaged, or it needs sensor=(width, height) or --sensor.",
+    )
+    for name, values, most, described, cure in (
+        ("x", x, sensor.width - 1, f"{sensor.width - 1} {pixels}", damaged),
+        ("y", y, sensor.height - 1, f"{sensor.height - 1} {pixels}", damaged),
+        ("time", time, 2**63 - 1, "2**63 - 1 us", "Subtract the start of the recording."),
+    ):
+        if len(values) and not 0 <= values.min() <= values.max() <= most:
+            event = int(((values < 0) | (values > most)).argmax())
+            found.append(Defect(event, f"{name} must be from 0 to {described}, got {values[event]}. {cure}"))
     back = time[1:] < time[:-1]
     if back.any():
         event = int(back.argmax()) + 1
