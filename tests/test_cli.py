@@ -117,7 +117,7 @@ REFUSED = [  # what follows `phased`, the code of the exit, the message
     ("run frequency --seeds 0", 1, "seeds must be at least one, got none."),
     ("run frequency --only nothing", 1, "only must match a run, got 'nothing'. The runs are frequency-standard-phased"),
     ("run frequency --jobs 0", 1, "jobs must be at least 1, got 0"),
-    ("run frequency --device cpu:7", 1, "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
+    ("run frequency --device cpu:7", 1, "device must be 'cuda' or 'cuda:' and a number, got 'cpu:7'. Use 'cuda:0'"),
     ("run frequency --device cuda:x", 1, "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
     ("run frequency --device cuda:99", 1, "device must be "),
     ("run frequency --colour=red", 2, "No such option: --colour"),

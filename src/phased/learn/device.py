@@ -141,9 +141,7 @@ def check_device(device: str) -> tuple[str, str]:
         raise TypeError(f"device must be 'auto', 'cpu' or 'cuda', got {check.kind(device)}. Pass it as text.")
     kind, colon, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
-    if colon and kind != "cuda":
-        raise ValueError(f"device must have no number except for 'cuda', got {device!r}. Use {kind!r}.")
-    if colon and not (index.isascii() and index.isdigit()):
+    if colon and not (kind == "cuda" and index.isascii() and index.isdigit()):
         raise ValueError(f"device must be 'cuda' or 'cuda:' and a number, got {device!r}. Use 'cuda:0' for the first GPU.")
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"

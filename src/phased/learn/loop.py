@@ -221,11 +221,11 @@ def fit(
     step = (RecordedStep if recorded else Step)(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
     parts = {"model": model, "optimizer": step.optimizer, "average": average, "best": best}
+    ending = best or Last(training.epochs)
     store = Store(folder, identity, {name: part for name, part in parts.items() if part is not None}, devices)
     curve = store.resume(training.epochs)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
-        store.make_room()
         store.keep(curve)
     epochs = range(resumed + 1, training.epochs + 1)
     places = numbered_epochs(epochs, training.train, training.test, training.batch)
@@ -233,7 +233,7 @@ def fit(
     tests = len(sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
-            if best is not None and best.over:
+            if ending.over:
                 break
             begin = time.perf_counter()
             torch.manual_seed(epoch_seed(training.seed, epoch, devices.global_rank))
@@ -246,13 +246,11 @@ def fit(
                 average.swap()
             score = evaluate(step, islice(batches, tests))
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
-            if best is not None:
-                best.take(model, epoch, score.test)
+            ending.take(model, epoch, score.test)
             store.keep(curve)
             if progress is not None and devices.is_global_zero:
                 progress(curve[-1])
-        if best is not None:
-            best.restore(model)
+        ending.restore(model)
         return Trained(curve, resumed, evaluate_further(step, further))
 
 

@@ -86,15 +86,6 @@ class Store:
             without = ", ".join(sorted(map(repr, missing)))
             raise ValueError(f"'{path}' must be the checkpoint of this training, got one without {without}. {CURE}")
 
-    def make_room(self) -> None:
-        """Raise an OSError if two checkpoints, the old and the new, do not fit.
-
-        Each has the weights, Adam's two averages of their size and, if there is one, the average of the parameters.
-        """
-        if self.fabric.is_global_zero:
-            size = sum(tensor.numel() * tensor.element_size() for tensor in self.parts["model"].state_dict().values())
-            files.writable(self.folder, room=2 * (4 if "average" in self.parts else 3) * size)
-
     def keep(self, curve: Sequence[Epoch]) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
