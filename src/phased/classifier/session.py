@@ -40,14 +40,12 @@ class Now(NamedTuple):
         last: the output after the last event, (H,).
         total: the sum of the outputs after all events, (H,), or None if it is not read.
         events: their number.
-        warned: whether there was a warning of times beyond those tested.
     """
 
     stream: Stream
     last: NDArray[np.float32]
     total: NDArray[np.float64] | None
     events: int = 0
-    warned: bool = False
 
     def copy(self) -> Now:
         """The same."""
@@ -58,7 +56,7 @@ class Now(NamedTuple):
         if not len(outputs):
             return self
         total = None if self.total is None else self.total + outputs.sum(0, dtype=np.float64)
-        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs), self.warned)
+        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs))
 
 
 class Camera:
@@ -182,15 +180,12 @@ class Session(OneSequence):
                 f"x must be in [0, {width}), y in [0, {height}) and polarity 0 or 1, got {x}, {y} and {polarity}. "
                 f"Leave out events from outside a window of this size."
             )
-        time = check.as_float(t) / MICROSECONDS
-        now, stream = self._now, self._now.stream.copy()
-        try:
-            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
-        except ValueError:
-            self._check_order(time)
-            raise
-        total = None if now.total is None else now.total + h
-        self._now = Now(stream, h, total, now.events + 1, self._warned(now, time))
+        time, now = check.as_float(t) / MICROSECONDS, self._now
+        self._check_order(time)
+        stream = now.stream.copy()
+        h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        self._now = Now(stream, h, None if now.total is None else now.total + h, now.events + 1)
+        self._warn_beyond(now, time)
         return self.probabilities
 
     def run(self, recording: Recording) -> Probabilities:
@@ -273,7 +268,8 @@ class Session(OneSequence):
         for first in range(0, len(recording), CHUNK):
             chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
             outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
-            now = now.after(stream, outputs)._replace(warned=self._warned(now, int(chunk.time[-1]) / MICROSECONDS))
+            self._warn_beyond(now, int(chunk.time[-1]) / MICROSECONDS)
+            now = now.after(stream, outputs)
             yield now, outputs
 
     def _check(self, recording: Recording) -> None:
@@ -296,13 +292,11 @@ class Session(OneSequence):
                 f"last event of the session. Sort the events, or begin another session for another recording."
             )
 
-    def _warned(self, now: Now, time: float) -> bool:
-        """Whether there was a warning of times beyond those tested. The first such time makes one."""
-        longest = self._model.longest
-        if now.warned or longest is None or time <= longest:
-            return now.warned
-        notice.warn(
-            f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
-            f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
-        )
-        return True
+    def _warn_beyond(self, before: Now, time: float) -> None:
+        """Warn of the first time in ms beyond those tested."""
+        longest, last = self._model.longest, before.stream.time
+        if longest is not None and time > longest and (last is None or last <= longest):
+            notice.warn(
+                f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
+                f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
+            )

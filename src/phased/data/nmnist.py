@@ -27,7 +27,6 @@ DIGITS = frozenset("0123456789")
 NAME = re.compile(r"([0-9]{1,9})\.bin", re.IGNORECASE)
 File = tuple[PurePath, int, int, Callable[[], bytes]]  # path in its part, size, time of change, and reader
 LAYOUT = "{part}/<digit 0 to 9>/<MNIST number>.bin"
-LARGEST = 2**24  # bytes of a recording, hundreds of times those of N-MNIST: an archive can unpack to far more than memory holds
 
 
 class Opened(NamedTuple):
@@ -180,9 +179,6 @@ def decoded(members: Sequence[Member], skip_bad: bool, progress: Progress | None
     good, skipped = [], []
     for done, member in enumerate(members, 1):
         try:
-            if member.size > LARGEST:
-                what = f"a recording must have at most {LARGEST:,} bytes, got {member.size:,}. Copy it again."
-                raise BadRecording(member.path, what)
             good.append(Recordings.of([decode(member.read(), member.path)], [member.label], [member.number]))
         except BadRecording as error:
             if not skip_bad:

@@ -18,7 +18,6 @@ from phased import files
 
 DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged file raises
 Progress = Callable[[int, int], None]  # how much of long work is done, and how much there is
-_CHECKED: set[tuple[Path, tuple[int, int] | None]] = set()  # the files that this process has checked, in their versions
 
 
 class Ragged(NamedTuple):
@@ -104,21 +103,19 @@ def save(path: Path, arrays: Mapping[str, Tensor], about: Any = None, key: str =
 
 
 def load(path: Path, key: str | None = None) -> Stored | None:
-    """Map the arrays of a file. The first time in a process all bytes are read and compared with the digest of the file.
+    """Map the arrays of a file. All bytes are read once and compared with the digest of the file.
 
     Returns:
         The content; None if there is no such file, a bit of it has changed, or it was made with another key.
     """
-    now = path, version(path)
     try:
         with safe_open(path, framework="pt") as file:
             found = file.metadata()
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
         if key is not None and found["key"] != key:
             return None
-        if now not in _CHECKED and found["digest"] != _digest(arrays, found["key"], found["about"]):
+        if found["digest"] != _digest(arrays, found["key"], found["about"]):
             return None
-        _CHECKED.add(now)
         return Stored(arrays, json.loads(found["about"]))
     except DAMAGED:
         return None

@@ -278,7 +278,7 @@ def train_once(
     step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None, pricing: OpenFirst | None = None
 ) -> float:
     """Train on the batches of an epoch, and return the mean loss over all labels of all processes."""
-    step.module.train()
+    step.model.train()
     training, fabric = step.training, step.fabric
     loss, labels = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
     for number, share in enumerate(batches, (epoch - 1) * training.steps):
@@ -288,7 +288,7 @@ def train_once(
             step.charge(pricing(number / (training.epochs * training.steps)))
         loss += step(share)
         labels += share.labels
-        step.optimizer.step()
+        fabric.step(step.optimizer)
         if average is not None:
             average.update()
     total = summed({"loss": loss, "labels": labels}, fabric)
@@ -298,7 +298,8 @@ def train_once(
 @torch.no_grad()
 def evaluate(step: Step, batches: Iterator[Part]) -> Score:
     """Test the model of a step in eval mode, and return the scores."""
-    module, objective = step.module.eval(), step.objective
+    module, objective = step.module, step.objective
+    step.model.eval()
     zero = torch.zeros((), dtype=torch.float64, device=step.fabric.device)
     sums: dict[str, Tensor | int] = {}
     for batch, labels, _ in batches:
