@@ -216,11 +216,10 @@ class Fusion(nn.Module):
             units: int = layer.hidden_size  # type: ignore[assignment]
             return like.new_zeros(0, timeline.time.shape[1], units), hx
         x, clock = samples
-        if name in self.encoders:
-            with arguments.about(f"sensor {name!r}"):
+        with arguments.about(f"sensor {name!r}"):
+            if name in self.encoders:
                 x = encoded(self.encoders[name], x, clock.lengths, self.encode_padding)
-        arguments.features(name, x, layer)
-        return run(layer, x, clock, hx)
+            return run(layer, x, clock, hx)
 
     def _has_rows(self, name: str, samples: Samples) -> bool:
         """Whether a layer has rows to compute, or an encoder rows to encode: batch normalisation would make NaN of none."""
