@@ -15,7 +15,7 @@ import torch
 
 from damaged import reconfigure, resign
 from patients import X, follow, quick
-from phased import PhasedGRU, classifier
+from phased import classifier
 from phased.classifier import BadModel, Classifier, Score
 from phased.classifier import folder as classifiers
 from phased.estimator import PhasedClassifier, PhasedRegressor
@@ -107,27 +107,6 @@ def test_a_saved_model_answers_as_before_and_is_saved_the_same_again(kind, tmp_p
     assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == files
     reconfigure(tmp_path, sort_keys=True)
     assert np.array_equal(kind.answer(kind.load(tmp_path)), kind.answer(made)), "in another layout"
-
-
-@pytest.mark.parametrize("name", ["classifier", "lip reader"])
-def test_loading_draws_no_random_numbers(name, tmp_path):
-    saved(KINDS[name], tmp_path)
-    state = torch.random.get_rng_state()
-    KINDS[name].load(tmp_path)
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"layers": 2, "gate": "square"}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False}, {"mean": True, "hidden": 5}],
-)
-def test_classifiers_of_every_network_answer_as_before(options, tmp_path):
-    made = Classifier.of(network(**options), classes=list("abcdefghij"), about=ABOUT)
-    made.save(tmp_path)
-    loaded = Classifier.load(tmp_path)
-    assert np.array_equal(loaded.classify(recording()).probabilities, made.classify(recording()).probabilities)
-    assert loaded.config == made.config
-    assert loaded.classes == tuple("abcdefghij")
 
 
 def moved_classifier() -> Classifier:
@@ -230,22 +209,15 @@ ALL: list[tuple[dict[str, Any], str]] = [
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "classifier": [
         ({"gate": "square"}, CHANGED),
-        ({"sensor": [17, 68]}, CHANGED),
         ({"classes": list("9876543210")}, CHANGED),
-        ({"scores": []}, CHANGED),
         ({"time_unit": "s"}, f"{NO_CONFIG}: .*'time_unit' must be 'ms', got 's'"),
         ({"units": 10**9}, f"{NO_CONFIG}: .*'units' must be from 1 to 65536, got 1000000000"),
-        ({"units": True}, f"{NO_CONFIG}: .*'units' must be of type int, got bool"),
         ({"units": 13}, r"'rnn.weight_ih_l0' must be torch.float32 of shape \(52, 7\), got .* \(48, 7\)"),
         ({"hidden": -1}, f"{NO_CONFIG}: .*'hidden' must be from 0 to 65536, got -1"),
-        ({"hidden": 1.5}, f"{NO_CONFIG}: .*'hidden' must be of type int, got float"),
         ({"sensor": [34]}, f"{NO_CONFIG}: .*it must have a 'height', and has none"),
         ({"cell": "rnn"}, f"{NO_CONFIG}: .*'cell' must be 'lstm' or 'gru', got 'rnn'"),
-        ({"gate": "round"}, f"{NO_CONFIG}: .*'gate' must be 'triangle' or 'square'"),
         ({"classes": ["0"] * 10}, f"{NO_CONFIG}: .*'classes' must be at least two different names"),
-        ({"classes": [0, 1]}, f"{NO_CONFIG}: .*'classes' must be of type str"),
         ({"scores": [{"accuracy": 2}]}, f"{NO_CONFIG}: its 'accuracy' must be from 0 to 1, got 2"),
-        ({"scores": [{"accuracy": 1}]}, f"{NO_CONFIG}: it must have a 'recordings', and has none"),
         ({"longest": -1}, f"{NO_CONFIG}: .*'longest' must be from 0 to"),
     ],
     "estimator": [
@@ -253,7 +225,6 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"variables": ["GCS", "HR", "Temp"]}, CHANGED),
         ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 4, got 1. Fit the model again"),
         ({"kind": "regressor"}, f"{NO_CONFIG}: .*'kind' must be 'classifier', got 'regressor'"),
-        ({"scaling": {}}, f"{NO_CONFIG}: it must have a 'values', and has none"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, f"{NO_CONFIG}: .*at least 2 classes"),
         ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, f"{NO_CONFIG}: .*'classes' must be numbers or words"),
     ],
@@ -263,7 +234,6 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"units": [6, 7, 10**9]}, f"{NO_CONFIG}: .*from 1 to 65536"),
         ({"rate": 50}, f"{NO_CONFIG}: .*'rate' must be 100 or 25, got 50"),
         ({"silence": -9.0}, CHANGED),
-        ({"scores": []}, f"{NO_CONFIG}: its 'scores' must be of type dict, got list"),
         ({"begin": [300.0, 0.0]}, f"{NO_CONFIG}: .*standard deviation must be positive"),
     ],
 }

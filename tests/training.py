@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -115,12 +114,6 @@ def killed_while_writing(run: Run, out: Path, write: int) -> None:
 
     os.fsync = sync
     execute(run, out)
-
-
-def slowly(run: Run, out: Path) -> None:
-    """As `execute`, but an epoch takes long enough to be killed in."""
-    torch.set_num_threads(1)
-    run_module.execute(run, out, "cpu", progress=lambda epoch: time.sleep(0.03))
 
 
 def train_together(fabric: Any, runs: list[Run], out: Path) -> None:

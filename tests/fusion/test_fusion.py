@@ -99,17 +99,6 @@ def test_running_at_its_own_samples_is_running_at_all_of_them_with_gates_that_ar
     assert updates(sensor, timeline.time).sum() == updates(sensor, time).sum() == 8 * 4 * 2
 
 
-def test_hand_set_gates_and_gates_that_never_close_compute_the_same():
-    time = 5.0 + 40 * torch.arange(20, dtype=torch.float64).unsqueeze(1)
-    x = torch.randn(20, 1, 3, dtype=torch.float64)
-    by_hand = PhasedLSTM(3, 4, dtype=torch.float64, **aligned(interval=40, start=5))
-    never_closed = PhasedLSTM(3, 4, dtype=torch.float64, **open_at_samples())
-    never_closed.load_state_dict(
-        {**never_closed.state_dict(), **{n: p for n, p in by_hand.state_dict().items() if "weight" in n or "bias" in n}}
-    )
-    close(never_closed(x, time)[0], by_hand(x, time)[0])
-
-
 # Sensors that are absent
 
 
@@ -122,13 +111,6 @@ def test_a_sensor_that_is_absent_altogether_is_one_of_length_0(make):
     assert state.sensors["eyes"] is None
     assert torch.equal(fusion(streams).output, with_none)
     assert torch.equal(fusion({**streams, "eyes": nothing}).output, with_none)
-
-
-def test_extra_times_alone_are_a_timeline():
-    fusion = network()
-    output, timeline, _ = fusion(dict.fromkeys(LENGTHS), extra=torch.arange(10.0).unsqueeze(1).expand(10, 2))
-    assert output.shape == (10, 2, 5)
-    assert (timeline.latest["ears"] == -1).all()
 
 
 # States
@@ -245,14 +227,6 @@ def squeezed(samples):
 
 
 # As a torch module
-
-
-def test_a_state_dict_goes_from_one_network_to_another():
-    first, second = network(), network()
-    second.load_state_dict(first.state_dict())
-    streams = batch(LENGTHS)
-    assert torch.equal(first(streams).output, second(streams).output)
-    assert {"sensors.eyes.weight_ih_l1", "merged.period_l1"} <= set(first.state_dict())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -44,7 +44,8 @@ def test_pushing_samples_one_by_one_gives_the_outputs_of_the_batch(seed, lengths
     stream = FusionStream(fusion)
     outputs = []
     for time, samples in events(streams, 0, extra=[3.0, 3.5]):
-        h = None if samples else stream.push({}, time)
+        first = {name: rows.pop(0) for name, rows in samples.items() if order.random() < 0.3}  # pushed together
+        h = stream.push(first, time) if first or not samples else None
         for name in order.sample(list(samples), len(samples)):
             for row in samples[name]:
                 h = stream.push({name: row}, time)
@@ -78,17 +79,6 @@ def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
     assert list(outputs) == timeline.time.flatten().tolist()
     close(torch.stack(list(outputs.values())), want[:, 0])
     close(states(stream.state.merged)[0], states(state.merged)[0])
-
-
-@each_layer
-def test_samples_of_one_time_may_be_pushed_together_or_one_after_another_or_after_a_run(make):
-    fusion = network(make).eval()
-    first, second = FusionStream(fusion), FusionStream(fusion)
-    x, y = torch.randn(3), torch.randn(2)
-    first.run({"ears": (torch.stack([x, x]), [0.0, 1.0])})
-    second.push({"ears": x}, 0.0)
-    assert torch.equal(first.push({"eyes": y}, 1.0), second.push({"ears": x, "eyes": y}, 1.0))
-    assert same(frozen(first), frozen(second))
 
 
 @each_layer
