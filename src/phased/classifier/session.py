@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import index
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -212,10 +213,10 @@ class Session(OneSequence):
             (10,)
         """
         self._check(recording)
-        after = self._now
-        for now, _ in self._chunks(recording):
-            after = now
-        self._now = after
+        after = self.copy()
+        for _ in after._moments(recording, math.inf):
+            pass
+        self._now = after._now
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -245,32 +246,22 @@ class Session(OneSequence):
 
     def _moments(self, recording: Recording, every: float) -> Iterator[Moment]:
         """The moments of `follow`; events are taken as it goes on."""
-        time = recording.time
-        if not len(time):
-            return
-        first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
-        tick = int(first // every) + 1
-        begin, before = 0, self._now
-        for now, outputs in self._chunks(recording):
-            self._now = now
-            end = begin + len(outputs)
-            until = last if end == len(time) else int(time[end]) / MICROSECONDS
+        tick = 0
+        for begin in range(0, len(recording), CHUNK):
+            before, stream = self._now, self._now.stream.copy()
+            events = recording.part(begin, begin + CHUNK)
+            time, rest = events.time / MICROSECONDS, recording.time[begin + CHUNK : begin + CHUNK + 1]
+            outputs = stream.run(events.address, time)
+            self._warn_beyond(before, time[-1])
+            self._now = before.after(stream, outputs)
+            until = rest[0] / MICROSECONDS if len(rest) else time[-1]
+            tick = tick or int(time[0] // every) + 1
             while tick * every < until:
-                taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
-                yield Moment(tick * every, self._model.probabilities(before.after(now.stream, outputs[:taken])))
+                taken = before.after(stream, outputs[: np.searchsorted(time, tick * every)])
+                yield Moment(tick * every, self._model.probabilities(taken))
                 tick += 1
-            begin, before = end, now
-        yield Moment(last, self.probabilities)
-
-    def _chunks(self, recording: Recording) -> Iterator[tuple[Now, NDArray[Any]]]:
-        """The state after each chunk of a recording, and the layer's outputs after each event of the chunk, (events, H)."""
-        now = self._now
-        for first in range(0, len(recording), CHUNK):
-            chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
-            outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
-            self._warn_beyond(now, int(chunk.time[-1]) / MICROSECONDS)
-            now = now.after(stream, outputs)
-            yield now, outputs
+        if len(recording):
+            yield Moment(int(recording.time[-1]) / MICROSECONDS, self.probabilities)
 
     def _check(self, recording: Recording) -> None:
         """A recording of the model's sensor that does not begin before the last event."""
