@@ -54,10 +54,3 @@ def test_what_the_format_cannot_hold_is_not_written(name, cure):
     parts = {"x": np.array([1]), "y": np.array([1]), "time": np.array([1])} | {name: np.array([2**23])}
     with pytest.raises(ValueError, match=rf"{name} must be from 0 to .* got 8388608 to 8388608.*{cure}"):
         encode(Recording(parts["x"], parts["y"], np.array([True]), parts["time"], Sensor(2**24, 2**24)))
-
-
-def test_every_real_recording_is_whole_and_sorted_and_lies_on_the_sensor(nmnist):
-    files = sorted(nmnist.glob("T*/*/*.bin"))
-    events = [len(read_native(file)) for file in files]
-    assert len(files) >= 950
-    assert 1000 < min(events) <= max(events) < 8000

@@ -4,7 +4,6 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,18 +79,6 @@ def test_two_calls_at_once_make_a_file_once(tmp_path):
         for stored in pool.map(lambda _: ragged.cached(tmp_path / "new", "a", "k", make), range(4)):
             assert_written(stored)
     assert len(made) == 1
-
-
-def test_an_interrupt_leaves_the_file_as_it_was(tmp_path):
-    def stop() -> Stored:
-        raise KeyboardInterrupt
-
-    old = write(tmp_path / "a.safetensors", "old")
-    for name in ("none", "a"):
-        with pytest.raises(KeyboardInterrupt):
-            ragged.cached(tmp_path, name, "k", stop)
-    assert_written(ragged.load(old, "old"))
-    assert {path.name for path in tmp_path.iterdir()} == {"a.safetensors", "a.lock", "none.lock"}
 
 
 def of(lengths: list[int]) -> tuple[Ragged, list[Tensor]]:

@@ -8,7 +8,7 @@ from torch import nn
 
 from fusing import batch, close, network, one_of, parameters, slowly
 from layers import each_layer, states
-from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
+from phased import Fusion, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.encoding import encoded
 from phased.fusion import Parts, hold
 from phased.learn.batch import Samples
@@ -211,21 +211,6 @@ def test_the_baselines_are_layers_too_and_run_at_the_samples_of_their_sensor():
     assert alone.shape[1:] == (2, 5)
 
 
-def test_two_sensors_may_share_one_layer():
-    ear = PhasedGRU(3, 4, **open_at_samples())
-    fusion = Fusion({"left": ear, "right": ear}, PhasedGRU(8, 5, ratio_on=1.0))
-    left, right = ((torch.randn(6, 1, 3), torch.rand(6, 1).sort(0).values) for _ in range(2))
-    output, _, state = fusion({"left": left, "right": right})
-    assert len(list(fusion.parameters())) == 14
-    close(state.sensors["right"], ear(*right)[1])
-    stream = FusionStream(fusion)
-    torch.testing.assert_close(stream.run({"left": squeezed(left), "right": squeezed(right)})[0], output[:, 0])
-
-
-def squeezed(samples):
-    return tuple(part.squeeze(1) for part in samples)
-
-
 # As a torch module
 
 
@@ -296,9 +281,6 @@ X, TIME, ENDS = GOOD["ears"]
         ({"ears": (X[..., :2], TIME, ENDS)}, ValueError, r"'ears': input must have shape \(steps, batch, 3\) .* got \(3, 2, 2"),
         ({"ears": (X[:2], TIME, ENDS)}, ValueError, r"'ears': x must begin with the shape of its times, \(3, 2\), got"),
         ({"ears": (X.tolist(), TIME, ENDS)}, TypeError, "sensor 'ears': x must be a torch.Tensor, got list"),
-        ({"ears": (X, TIME, [3, 4])}, ValueError, "sensor 'ears': lengths must be in"),
-        ({"ears": (X, TIME.flip(0), [3, 3])}, ValueError, "sensor 'ears': time must"),
-        ({"ears": (X[:, :1], TIME[:, :1])}, ValueError, "the same sequences, got 1 of 'ears' and 2 of 'eyes'"),
         ({"ears": (X.to("meta"), TIME, ENDS)}, ValueError, "sensor 'ears': time must be on the device of x, meta, got cpu"),
         (
             {"ears": (X, TIME.clone().requires_grad_(), ENDS)},

@@ -11,7 +11,7 @@ from fusing import batch, close, events, network
 from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedLSTM
 from phased_lab.runs.baselines import Baseline
-from strategies import BACKENDS, seeds
+from strategies import seeds
 
 LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}
 one_sequence = st.fixed_dictionaries({name: st.lists(st.integers(0, 8), min_size=1, max_size=1) for name in LENGTHS})
@@ -100,23 +100,6 @@ def test_the_network_goes_on_where_a_stream_stopped_and_the_other_way_round(make
     close(other.run(late)[0], want[steps:])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_streams_what_it_computes_for_a_batch(backend):
-    fusion = network(dtype=torch.float32).eval()
-    for layer in (*fusion.sensors.values(), fusion.merged):
-        layer.backend = backend
-    streams = batch(LENGTHS, dtype=torch.float32)
-    one, many = FusionStream(fusion), FusionStream(fusion)
-    for time, samples in events(streams, 0):
-        for name, rows in samples.items():
-            for row in rows:
-                h = one.push({name: row.numpy()}, time)
-    output, _ = many.run(single(streams))
-    torch.testing.assert_close(output, fusion(streams).output[:, 0])
-    torch.testing.assert_close(h, output[-1])
-    assert h.dtype == output.dtype == torch.float32
-
-
 def test_an_encoder_runs_as_in_eval():
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).double()
     fusion = network(encoders={"ears": encoder})
@@ -181,19 +164,14 @@ def put(change):
     [
         (push(GOOD, 4.9), ValueError, r"time must not go backwards, got 4\.9 after 5\.0"),
         (push(GOOD, np.nan), ValueError, "time must be finite"),
-        (push(GOOD, "now"), TypeError, "time must be real numbers"),
         (push({}, 10**400), TypeError, "time must be real numbers"),
         (push({}, np.uint64(2**63 + 5)), ValueError, r"time must be below 2\*\*63, got 9223372036854775813"),
         (push({**GOOD, "nose": torch.ones(2)}, 6.0), ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
         (push({**GOOD, "skin": torch.ones(2)}, 6.0), ValueError, r"sensor 'skin': x must have shape \(1,\)"),
-        (push({**GOOD, "skin": [np.inf]}, 6.0), ValueError, "sensor 'skin': x must be finite"),
-        (push({**GOOD, "skin": "cold"}, 6.0), TypeError, "sensor 'skin': x must be real numbers"),
         (push(torch.ones(3), 6.0), TypeError, "sensors must be given by name, as a dict, got Tensor"),
         (run(ears=(TWO, [4.0, 6.0])), ValueError, r"time must not go backwards, got 4\.0 after 5\.0"),
         (run(ears=(TWO, [7.0, 6.0])), ValueError, r"sensor 'ears': time must not go backwards, got 6\.0 after 7"),
-        (run(ears=(TWO, [6.0])), ValueError, "sensor 'ears': time must have the shape of input"),
         (run(eyes=(TWO[:1, :2], [6]), ears=(TWO[:1, :2], [6])), ValueError, "sensor 'ears': x must have shape"),
-        (run(nose=(TWO, [6.0, 7.0])), ValueError, "unknown sensor 'nose'"),
         (run(ears=TWO), TypeError, r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"),
         (run(), ValueError, "a timeline must have times"),
         (put(lambda _: None), TypeError, "the state must be Parts"),

@@ -93,11 +93,6 @@ def test_a_fixed_number_of_steps_is_padding_and_nothing_else():
         Timeline.of({"a": time}, steps=1)
 
 
-def test_a_timeline_has_a_shape_where_its_times_have_no_values():
-    timeline = Timeline.of({"a": torch.empty(3, 2, device="meta"), "b": torch.empty(4, 2, device="meta")})
-    assert timeline.time.shape == timeline.latest["a"].shape == (7, 2)
-
-
 @pytest.mark.parametrize(
     "sensors, error, message",
     [
@@ -130,13 +125,3 @@ def test_the_gradient_of_holding_is_exact():
     initial = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda o, i: hold(o, timeline.latest["a"], i), (output, initial))
     assert torch.autograd.gradgradcheck(lambda o, i: hold(o, timeline.latest["a"], i).square(), (output, initial))
-
-
-def test_what_is_held_before_the_first_sample_is_the_initial_output():
-    latest = torch.tensor([[-1, 0], [0, 0], [0, 1]])
-    output, initial = torch.randn(2, 2, 3), torch.randn(2, 3)
-    held = hold(output, latest, initial)
-    assert torch.equal(held[0, 0], initial[0])
-    assert torch.equal(held[0, 1], output[0, 1])
-    assert torch.equal(held[2, 1], output[1, 1])
-    assert not hold(output, latest)[0, 0].any()
