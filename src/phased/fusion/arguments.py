@@ -45,9 +45,8 @@ def about(what: str) -> Iterator[None]:
 
 def network(sensors: Mapping[str, Any], merged: Any, encoders: Mapping[str, Any]) -> None:
     """Layers and encoders of a fusion that fit each other."""
-    for what, modules in (("sensors", sensors), ("encoders", encoders)):
-        if not isinstance(modules, Mapping):
-            raise TypeError(f"{what} must be a dict from the names of sensors, got {check.kind(modules)}.")
+    for given in (sensors, encoders):
+        known(given, sensors)
     if not sensors:
         raise ValueError("sensors must have at least one layer, got none. Pass the layer of each sensor by name.")
     for name, module in sensors.items():
@@ -55,10 +54,6 @@ def network(sensors: Mapping[str, Any], merged: Any, encoders: Mapping[str, Any]
             layer(module)
     with about("merged"):
         layer(merged)
-    known(encoders, sensors)
-    for name, module in encoders.items():
-        if not isinstance(module, nn.Module):
-            raise TypeError(f"sensor {name!r}: its encoder must be a torch.nn.Module, got {check.kind(module)}.")
     units, takes = sum(module.hidden_size for module in sensors.values()), getattr(merged, "input_size", None)
     if takes is not None and takes != units:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -32,10 +32,6 @@ class Samples(NamedTuple):
     x: Tensor
     time: Tensor
     lengths: Tensor
-
-    def to(self, device: torch.device | str) -> Samples:
-        """A copy on another device."""
-        return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
 @dataclass(frozen=True)
@@ -141,20 +137,22 @@ class Batch:
         samples = [part for stream in self.streams.values() for part in stream]
         return [*samples, *(part for part in (self.y, self.mask, self.segment) if part is not None)]
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """A batch of changed tensors."""
+        streams = {name: Samples(*map(change, samples)) for name, samples in self.streams.items()}
+        mask, segment = (None if part is None else change(part) for part in (self.mask, self.segment))
+        return Batch(streams, change(self.y), mask, segment)
+
     def to(self, device: torch.device | str) -> Batch:
         """A copy on another device; the batch itself if it is there."""
         if all(tensor.device == torch.device(device) for tensor in self.tensors):
             return self
-        streams = {name: samples.to(device) for name, samples in self.streams.items()}
-        mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))
-        return Batch(streams, self.y.to(device, non_blocking=True), mask, segment)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def share(self, rank: int, world: int) -> Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
         mine = slice(rank, None, world)
-        streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
-        mask, segment = (part if part is None else part[:, mine] for part in (self.mask, self.segment))
-        return Batch(streams, self.y[..., mine], mask, segment)
+        return self.map(lambda tensor: tensor[mine] if tensor.dim() == 1 else tensor[:, mine])
 
 
 def fits(right: bool, expected: str, *got: Tensor, cure: str = "") -> None:
