@@ -13,7 +13,6 @@ import phased
 from phased import PhasedGRU, PhasedLSTM
 from phased.classifier import About, Classifier, EventEmbedding
 from phased.classifier import session as sessions
-from phased.classifier.network import sizes_in
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased_lab.runs.baselines import Baseline
@@ -192,8 +191,6 @@ def embedded(layer: type[nn.Module], outputs: int | None):
         (embedded(Baseline, 10), TypeError, "must have a PhasedLSTM or PhasedGRU"),
         (embedded(PhasedLSTM, None), ValueError, "must classify whole sequences"),
         (of(network, classes=["a", "b"]), ValueError, "classes must be 10 different names"),
-        (lambda: sizes_in(nn.Linear(3, 4).state_dict()), ValueError, "got one without 'encoder.pixel.weight'"),
-        (lambda: sizes_in(network(sensor=Sensor(20, 10)).state_dict()), ValueError, "34 x 34 pixels, got 200 in all"),
     ],
 )
 def test_what_cannot_be_classified_or_be_a_classifier_is_refused(call, error, message):
