@@ -182,9 +182,12 @@ class Session(OneSequence):
                 f"Leave out events from outside a window of this size."
             )
         time, now = check.as_float(t) / MICROSECONDS, self._now
-        self._check_order(time)
         stream = now.stream.copy()
-        h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        try:
+            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        except ValueError:
+            self._check_order(time)
+            raise
         self._now = Now(stream, h, None if now.total is None else now.total + h, now.events + 1)
         self._warn_beyond(now, time)
         return self.probabilities
@@ -285,8 +288,8 @@ class Session(OneSequence):
 
     def _warn_beyond(self, before: Now, time: float) -> None:
         """Warn of the first time in ms beyond those tested."""
-        longest, last = self._model.longest, before.stream.time
-        if longest is not None and time > longest and (last is None or last <= longest):
+        longest = self._model.longest
+        if longest is not None and time > longest >= (before.stream.time or 0.0):
             notice.warn(
                 f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
                 f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
