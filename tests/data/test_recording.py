@@ -106,9 +106,8 @@ INSIDE, CHOOSE = "must lie within the recording's 60 x 50", "Choose x up to 26 a
         Wrong("no height", _made(sensor=(34, 0)), ValueError, r"\(width, height\)", r"got \(34, 0\)"),
         Wrong("a suffix", lambda: read("events.h5"), BadRecording, SUFFIXES, "got '.h5'"),
         Wrong("no suffix", lambda: read("events"), BadRecording, SUFFIXES, "got 'no suffix'"),
-        Wrong("no fields", _call(np.zeros((3, 4))), TypeError, "structured array with the fields x, y, t and p", "of float64"),
-        Wrong("a list of events", _call([(1, 2, 3, 4)]), TypeError, "structured array", "got list"),
-        Wrong("a field is missing", _call(events("xyt")), ValueError, "fields x, y, t and p", "got x, y, t: p is missing"),
+        Wrong("no fields", _call(np.zeros((3, 4))), TypeError, "structured array with the fields x, y, t and p", "got ndarray"),
+        Wrong("a field is missing", _call(events("xyt")), TypeError, "fields x, y, t and p", "got the fields x, y, t"),
         Wrong("unsigned", _call(events(t=[5, 4, 9], dtypes=UNSIGNED)), ValueError, "event 1: time", "4 us after 5"),
         Wrong(
             "late", _call(events(t=[1, 2, 2**63], dtypes=UNSIGNED)), ValueError, "event 2: time must be from 0 to 2", "9223372"

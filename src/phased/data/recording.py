@@ -124,8 +124,8 @@ class Recording:
             The recording, with its own memory.
 
         Raises:
-            TypeError: the array has no fields, or one that is not of integers.
-            ValueError: a field is missing, a value is outside its range, or the events are not sorted by time.
+            TypeError: a field is missing, or is not of integers.
+            ValueError: a value is outside its range, or the events are not sorted by time.
 
         Warns:
             UserWarning: a thousand events or more last less than a millisecond: their times are hardly microseconds.
@@ -135,19 +135,13 @@ class Recording:
             >>> Recording.from_array(events, sensor=(34, 34, 2)).address
             array([279, 418])
         """
-        given: Any = events
-        fields = given.dtype.names if isinstance(given, np.ndarray) else None
-        if fields is None:
-            kind = f"an array of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+        fields = getattr(getattr(events, "dtype", None), "names", None) or ()
+        if not {*"xytp"} <= {*fields}:
+            got = f"the fields {', '.join(fields)}" if fields else type(events).__name__
             raise TypeError(
-                f"events must be a structured array with the fields x, y, t and p, got {kind}. See numpy.rec.fromarrays."
+                f"events must be a structured array with the fields x, y, t and p, got {got}. "
+                f"See numpy.rec.fromarrays, or rename fields with numpy.lib.recfunctions.rename_fields."
             )
-        for name in "xytp":
-            if name not in fields:
-                raise ValueError(
-                    f"events must have the fields x, y, t and p, got {', '.join(fields)}: {name} is missing. "
-                    f"Rename the fields with numpy.lib.recfunctions.rename_fields."
-                )
         made = cls(events["x"], events["y"], events["p"], events["t"], Sensor.of(sensor))
         x, y, time = made.x.astype(np.int32), made.y.astype(np.int32), made.time.astype(np.int64)
         warn_of_unit(time)

@@ -62,7 +62,7 @@ class OneDevice:
             self._scaler.unscale_(optimizer)
 
     def step(self, optimizer: Any) -> None:
-        """Take a step of the optimiser; with scaled gradients none if one of them is not finite."""
+        """Take a step of the optimiser. It is skipped if a scaled gradient is not finite."""
         if self._scaler is None:
             optimizer.step()
         else:
