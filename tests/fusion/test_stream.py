@@ -174,7 +174,6 @@ def put(change):
         (run(eyes=(TWO[:1, :2], [6]), ears=(TWO[:1, :2], [6])), ValueError, "sensor 'ears': x must have shape"),
         (run(ears=TWO), TypeError, r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"),
         (run(), ValueError, "a timeline must have times"),
-        (put(lambda _: None), TypeError, "the state must be Parts"),
         (put(lambda state: state._replace(sensors={})), ValueError, "the states of 'ears', 'eyes', 'skin' are missing"),
         (put(lambda state: state._replace(merged=state.sensors["ears"])), ValueError, r"merged: h_0 must have shape \(2, 5\)"),
     ],

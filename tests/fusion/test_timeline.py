@@ -68,7 +68,6 @@ def test_microseconds_since_1970_and_times_at_the_ends_of_int64_are_exact():
     [
         (torch.int32, torch.int64, torch.int64),
         (torch.uint8, torch.int16, torch.int64),
-        (torch.uint8, torch.uint8, torch.int64),
         (torch.float32, torch.float64, torch.float64),
         (torch.float32, torch.int64, torch.float64),
         (torch.bfloat16, torch.bfloat16, torch.bfloat16),
