@@ -259,6 +259,7 @@ LAYER = PhasedLSTM(3, 4)
         (({"a": PhasedLSTM(3, 4, bidirectional=True)}, LAYER), ValueError, "sensor 'a': the layer must be one-directional"),
         (({"a": LAYER}, PhasedGRU(4, 4, batch_first=True)), ValueError, "merged: the layer must be one-directional"),
         (({"a": LAYER}, LAYER), ValueError, "merged must have input_size 4, the sum of the sensors' hidden sizes, got 3"),
+        (({"a.b": LAYER}, PhasedGRU(4, 4)), KeyError, r'contain "\."'),
         (({"a": LAYER}, PhasedGRU(4, 4), {"b": nn.Linear(3, 3)}), ValueError, "unknown sensor 'b', expected 'a'"),
     ],
 )

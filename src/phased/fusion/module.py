@@ -67,6 +67,7 @@ class Fusion(nn.Module):
     Raises:
         TypeError: A layer or an encoder is no module, or a layer has no hidden_size.
         ValueError: Sizes do not fit, a layer is bidirectional or has batch_first, or an encoder has no sensor.
+        KeyError: The name of a sensor has a dot, or torch.nn.ModuleDict uses it.
 
     Example:
         >>> import torch

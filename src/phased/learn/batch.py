@@ -33,6 +33,10 @@ class Samples(NamedTuple):
     time: Tensor
     lengths: Tensor
 
+    def to(self, device: torch.device | str) -> Samples:
+        """A copy on another device."""
+        return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
+
 
 @dataclass(frozen=True)
 class Batch:
