@@ -50,18 +50,6 @@ class Unlucky(Sines):
         return super().batch(seed, split, epoch, index, size)
 
 
-@dataclass(frozen=True)
-class Exploding(Sines):
-    """Its second epoch consists of nan."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        batch = super().batch(seed, split, epoch, index, size)
-        if epoch != 2:
-            return batch
-        x, time, lengths = batch.samples
-        return Batch.of(x * float("nan"), time, lengths, batch.y)
-
-
 def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
     """The parts of a result that do not depend on the time of the run or on interruptions."""
     curve = [{key: value for key, value in epoch.items() if key != "seconds"} for epoch in line["curve"]]
