@@ -214,7 +214,7 @@ def fit(
                 f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got {text}. "
                 f"Make it a frozen dataclass, or give it a __repr__."
             )
-    identity: dict[str, Any] = {**named, **asdict(training)}
+    identity: dict[str, Any] = {"task": repr(task), "model": repr(model), **asdict(training), **named}
     if training.schedule == "constant" and pricing is None:  # rate and cost do not depend on the number of epochs
         del identity["epochs"]  # so the training may be continued with more epochs
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
