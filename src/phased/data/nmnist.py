@@ -81,7 +81,7 @@ def open_recordings(
 
 
 class Member(NamedTuple):
-    """One file of a data set: its MNIST number and label, its path, its size in bytes, its time of change, and its reader."""
+    """One file of a data set: MNIST number, label, path, size in bytes, time of change, and reader."""
 
     number: int
     label: int
@@ -134,7 +134,7 @@ def members(folder: Path, split: str) -> list[Member]:
 
 
 def unpacked(folder: Path) -> Iterator[File]:
-    """The files in a folder. One that cannot be opened here is an error when it is read."""
+    """The files in a folder. A file that cannot be opened has size 0, and reading it is an error."""
     for file in folder.glob("[0-9]/*"):
         yield file.relative_to(folder), *(ragged.version(file) or (0, 0)), partial(read_bytes, file)
 
@@ -145,7 +145,7 @@ def packed(path: Path, part: str) -> Iterator[File]:
         archive = zipfile.ZipFile(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    except Exception as error:  # the table of contents is damaged, and zipfile does not say what it raises then
+    except Exception as error:  # zipfile raises errors of many types for a damaged table of contents
         raise BadRecording(path, f"it must be a zip archive, got one that cannot be opened: {error}. Copy it again.") from error
     changed = path.stat().st_mtime_ns
     for member in archive.infolist():
