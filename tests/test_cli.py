@@ -110,24 +110,20 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
 # Options of single studies
 
 
-PERIODS = "periods must be one of 'paper', 'authors', got '"
 REFUSED = [  # what follows `phased`, the code of the exit, the message
     ("run frequency --scale huge", 1, "scale must be one of"),
     ("run frequency --seeds 100000000", 1, "seeds must be at most 10000, got more. Choose fewer."),
     ("run frequency --seeds 0", 1, "seeds must be at least one, got none."),
     ("run frequency --only nothing", 1, "only must match a run, got 'nothing'. The runs are frequency-standard-phased"),
     ("run frequency --jobs 0", 1, "jobs must be at least 1, got 0"),
-    ("run frequency --device cpu:7", 1, "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
-    ("run frequency --device cuda:x", 1, "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
+    ("run frequency --device cpu:7", 1, "device must be 'cuda' or 'cuda:' and a number, got 'cpu:7'. Use 'cuda:0'"),
     ("run frequency --device cuda:99", 1, "device must be "),
     ("run frequency --colour=red", 2, "No such option: --colour"),
     ("run frequency --periods paper more", 2, "unexpected extra argument"),
-    ("run frequency --periods --scale quick", 2, "unexpected extra argument"),
     ("run adding --periods paper", 2, "No such option: --periods"),
     ("run gate --scale quick", 2, "No such option: --scale"),
-    ("run memory --animate", 2, "No such option: --animate"),
     ("run gates", 2, "there is no experiment 'gates'. Choose one of 'gate', "),
-    *((f"run sparsity --periods{word}", 1, PERIODS) for word in ("=mine", "=", " mine", " ''")),
+    *((f"run sparsity --periods{word}", 1, "periods must be one of 'paper', 'authors', got '") for word in ("=mine", " ''")),
 ]
 
 
@@ -204,20 +200,6 @@ def test_a_full_disk_fails_a_run_a_drawing_and_a_benchmark_without_a_traceback(r
     assert "Make room" in result.output
     assert "Traceback" not in result.output
     assert list(tmp_path.rglob("*.jsonl")) == []
-
-
-@pytest.mark.usefixtures("tiny")
-def test_what_is_no_checkpoint_is_named_and_left_as_it_is_and_an_odd_log_does_not_disturb_a_run(call, refused, tmp_path):
-    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
-    path = run.folder(tmp_path) / "checkpoint.pt"
-    path.parent.mkdir(parents=True)
-    path.with_name("epochs.ndjson").write_text("odd")
-    path.write_text("odd")
-    assert "elete it to start anew" in refused(f"failed: ValueError: '{path}'", *ONE, tmp_path).output
-    assert path.read_text() == "odd"
-    path.unlink()
-    assert call(*ONE, tmp_path).exit_code == 0
-    assert len(path.with_name("epochs.ndjson").read_text().splitlines()) == 2
 
 
 @pytest.mark.usefixtures("tiny")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -49,18 +48,6 @@ class Unlucky(Sines):
         if epoch == 3:
             raise RuntimeError("the third epoch is unlucky")
         return super().batch(seed, split, epoch, index, size)
-
-
-@dataclass(frozen=True)
-class Exploding(Sines):
-    """Its second epoch consists of nan."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        batch = super().batch(seed, split, epoch, index, size)
-        if epoch != 2:
-            return batch
-        x, time, lengths = batch.samples
-        return Batch.of(x * float("nan"), time, lengths, batch.y)
 
 
 def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
@@ -115,12 +102,6 @@ def killed_while_writing(run: Run, out: Path, write: int) -> None:
 
     os.fsync = sync
     execute(run, out)
-
-
-def slowly(run: Run, out: Path) -> None:
-    """As `execute`, but an epoch takes long enough to be killed in."""
-    torch.set_num_threads(1)
-    run_module.execute(run, out, "cpu", progress=lambda epoch: time.sleep(0.03))
 
 
 def train_together(fabric: Any, runs: list[Run], out: Path) -> None:

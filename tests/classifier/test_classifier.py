@@ -13,7 +13,6 @@ import phased
 from phased import PhasedGRU, PhasedLSTM
 from phased.classifier import About, Classifier, EventEmbedding
 from phased.classifier import session as sessions
-from phased.classifier.network import sizes_in
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased_lab.runs.baselines import Baseline
@@ -30,14 +29,17 @@ def probabilities(model, events):
 
 
 @pytest.mark.parametrize("gate", ["triangle", "square"])
-@pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("cell", [{"cell": PhasedLSTM}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("read", READ)
-def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate, read):
-    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001, **read), recording()
-    answer = Classifier.of(model).classify(events)
+def test_it_computes_what_the_network_computes_in_eval_also_from_its_folder(cell, layers, gate, read, tmp_path):
+    model, events = network(layers=layers, gate=gate, leak=0.001, **cell, **read), recording()
+    made = Classifier.of(model, classes="abcdefghij"[: cell.get("outputs", 10)], about=About(date="2026-01-31"))
+    made.save(tmp_path)
+    assert Classifier.load(tmp_path).config == made.config
+    answer = Classifier.load(tmp_path).classify(events)
     np.testing.assert_allclose(answer.probabilities, probabilities(model, events), rtol=1e-4)
-    assert answer.label == str(answer.probabilities.argmax())
+    assert answer.label == "abcdefghij"[answer.probabilities.argmax()]
     assert answer.confidence == answer.probabilities.max()
     assert answer.probabilities.sum() == pytest.approx(1)
 
@@ -189,21 +191,8 @@ def embedded(layer: type[nn.Module], outputs: int | None):
         (embedded(Baseline, 10), TypeError, "must have a PhasedLSTM or PhasedGRU"),
         (embedded(PhasedLSTM, None), ValueError, "must classify whole sequences"),
         (of(network, classes=["a", "b"]), ValueError, "classes must be 10 different names"),
-        (lambda: sizes_in(nn.Linear(3, 4).state_dict()), ValueError, "got one without 'encoder.pixel.weight'"),
-        (lambda: sizes_in(network(sensor=Sensor(20, 10)).state_dict()), ValueError, "34 x 34 pixels, got 200 in all"),
     ],
 )
 def test_what_cannot_be_classified_or_be_a_classifier_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"layers": 2}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}, {"mean": True, "hidden": 5}],
-)
-def test_sizes_follow_from_a_state_dict(options):
-    model = network(**options)
-    built = sizes_in(model.state_dict()).build(options.get("outputs", 10)).eval()
-    built.load_state_dict(dict(model.state_dict()))
-    assert np.array_equal(probabilities(built, recording()), probabilities(model, recording()))

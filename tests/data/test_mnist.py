@@ -34,14 +34,12 @@ def test_images_and_labels_are_those_of_the_files(tmp_path, packed):
 @pytest.mark.parametrize(
     "images, labels, message",
     [
-        (idx(IMAGES, 0x801), None, r"images-idx3-ubyte.gz', byte 0: it must start with the number 0x0803, got 0x0801"),
-        (idx(IMAGES)[:-1], None, r"images-idx3-ubyte.gz', byte 2367: it must have 2368 bytes when unpacked, got 2367"),
-        (idx(IMAGES) + b"\0", None, "it must have 2368 bytes when unpacked, got 2369"),
-        (b"\0\0\x08\x03", None, "it must start with a header of 16 bytes, got 4"),
-        (idx(IMAGES[:, :27]), None, "images must have 28 x 28 pixels, got 27 x 28"),
+        (idx(IMAGES, 0x801), None, r"images-idx3-ubyte.gz': .* header 0x0803 and then N x 28 x 28 bytes, got 0x0801 and 2368"),
+        (idx(IMAGES)[:-1], None, "got 0x0803 and 2367 bytes in all. It is cut off"),
+        (b"\0\0\x08\x03", None, "got 0x0803 and 4 bytes"),
+        (idx(IMAGES[:, :27]), None, "N x 28 x 28"),
         (None, idx(LABELS[:2]), "each image must have a label, got 3 images and 2 labels"),
-        (None, idx(LABELS + 10), "labels must be from 0 to 9, got 19"),
-        (struct.pack(">4I", 0x803, *[2**32 - 1] * 3), None, "it must have 79228162458924105385300197391 bytes"),
+        (struct.pack(">4I", 0x803, *[2**32 - 1] * 3), None, "it must have the header"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path, images, labels, message):
@@ -53,7 +51,7 @@ def test_a_gzip_file_that_is_cut_off_is_named(tmp_path):
     path = write(tmp_path) / f"{NAMES[0]}.gz"
     for content in (path.read_bytes()[:-20], b"no gzip", b""):
         path.write_bytes(content)
-        with pytest.raises(BadFile, match=r"idx3-ubyte.gz'.*(it must be a whole gzip file|header of 16 bytes)"):
+        with pytest.raises(BadFile, match=r"idx3-ubyte.gz': it must (be a whole gzip file|have the header)"):
             read_mnist(tmp_path, "train")
 
 

@@ -173,17 +173,6 @@ def test_files_that_cannot_be_read_are_skipped_too(folder):
         open_recordings(folder, "train")
 
 
-def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(place, folder):
-    data = place({"3/00099.bin": bytes(module.LARGEST + 1)})
-    with pytest.raises(BadRecording, match=r"00099.bin': a recording must have at most 16,777,216 bytes, got 16,777,217"):
-        open_recordings(data, "train")
-    recordings, skipped = open_recordings(data, "train", skip_bad=True)
-    assert index_file().stat().st_size < 100_000
-    assert [Path(error.path).name for error in skipped] == ["00099.bin"]
-    (folder / "Train/3/00099.bin").unlink()
-    assert_same(recordings, folder)
-
-
 def test_one_number_with_two_labels_is_refused(place):
     data = place({"5/3.bin": EVENT})
     with pytest.raises(BadRecording, match=r"5/3\.bin': each MNIST number must be there once, got 3 in '.*3/00003\.bin' too"):

@@ -49,22 +49,8 @@ def test_a_defect_is_named_with_file_and_byte(tmp_path, content, byte, message):
     assert (caught.value.path, caught.value.byte) == (str(path), byte)
 
 
-def test_a_larger_camera_in_the_same_format_is_read_with_its_size():
-    content = bytes([200, 100, 0, 0, 10])
-    assert decode(content, sensor=(240, 180)).sensor == Sensor(240, 180)
-    with pytest.raises(BadRecording, match=r"or it needs sensor=\(width, height\)"):
-        decode(content)
-
-
 @pytest.mark.parametrize("name, cure", [("x", "numpy.save"), ("y", "numpy.save"), ("time", "from_start")])
 def test_what_the_format_cannot_hold_is_not_written(name, cure):
     parts = {"x": np.array([1]), "y": np.array([1]), "time": np.array([1])} | {name: np.array([2**23])}
     with pytest.raises(ValueError, match=rf"{name} must be from 0 to .* got 8388608 to 8388608.*{cure}"):
         encode(Recording(parts["x"], parts["y"], np.array([True]), parts["time"], Sensor(2**24, 2**24)))
-
-
-def test_every_real_recording_is_whole_and_sorted_and_lies_on_the_sensor(nmnist):
-    files = sorted(nmnist.glob("T*/*/*.bin"))
-    events = [len(read_native(file)) for file in files]
-    assert len(files) >= 950
-    assert 1000 < min(events) <= max(events) < 8000

@@ -67,8 +67,6 @@ def one(time=1, sensor=NMNIST):
         Wrong("late times", lambda: Recordings.of([one(2**31)]), ValueError, r"below 2\*\*31 us", "got 2147483648"),
         Wrong("too few labels", lambda: Recordings.of([one(), one()], [1]), ValueError, "one label", "got 1 and 2 for 2", None),
         Wrong("an index", lambda: Recordings.of([one()])[1], IndexError, "index must be from -1 to 0", "got 1", None),
-        Wrong("an index before", lambda: Recordings.of([one()])[-2], IndexError, "from -1 to 0", "got -2", None),
-        Wrong("nothing to join", lambda: Recordings.concatenate([]), ValueError, "of one camera", "got none"),
     ]
 )
 def test_what_does_not_fit_is_refused(wrong):

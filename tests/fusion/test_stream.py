@@ -11,7 +11,7 @@ from fusing import batch, close, events, network
 from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedLSTM
 from phased_lab.runs.baselines import Baseline
-from strategies import BACKENDS, seeds
+from strategies import seeds
 
 LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}
 one_sequence = st.fixed_dictionaries({name: st.lists(st.integers(0, 8), min_size=1, max_size=1) for name in LENGTHS})
@@ -44,7 +44,8 @@ def test_pushing_samples_one_by_one_gives_the_outputs_of_the_batch(seed, lengths
     stream = FusionStream(fusion)
     outputs = []
     for time, samples in events(streams, 0, extra=[3.0, 3.5]):
-        h = None if samples else stream.push({}, time)
+        first = {name: rows.pop(0) for name, rows in samples.items() if order.random() < 0.3}  # pushed together
+        h = stream.push(first, time) if first or not samples else None
         for name in order.sample(list(samples), len(samples)):
             for row in samples[name]:
                 h = stream.push({name: row}, time)
@@ -81,17 +82,6 @@ def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
 
 
 @each_layer
-def test_samples_of_one_time_may_be_pushed_together_or_one_after_another_or_after_a_run(make):
-    fusion = network(make).eval()
-    first, second = FusionStream(fusion), FusionStream(fusion)
-    x, y = torch.randn(3), torch.randn(2)
-    first.run({"ears": (torch.stack([x, x]), [0.0, 1.0])})
-    second.push({"ears": x}, 0.0)
-    assert torch.equal(first.push({"eyes": y}, 1.0), second.push({"ears": x, "eyes": y}, 1.0))
-    assert same(frozen(first), frozen(second))
-
-
-@each_layer
 def test_the_network_goes_on_where_a_stream_stopped_and_the_other_way_round(make):
     fusion = network(make).eval()
     streams = single(batch(LENGTHS, grid=False))
@@ -108,23 +98,6 @@ def test_the_network_goes_on_where_a_stream_stopped_and_the_other_way_round(make
     other = FusionStream(fusion)
     other.state = fusion({name: (x.unsqueeze(1), time.unsqueeze(1)) for name, (x, time) in early.items()}).state
     close(other.run(late)[0], want[steps:])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_streams_what_it_computes_for_a_batch(backend):
-    fusion = network(dtype=torch.float32).eval()
-    for layer in (*fusion.sensors.values(), fusion.merged):
-        layer.backend = backend
-    streams = batch(LENGTHS, dtype=torch.float32)
-    one, many = FusionStream(fusion), FusionStream(fusion)
-    for time, samples in events(streams, 0):
-        for name, rows in samples.items():
-            for row in rows:
-                h = one.push({name: row.numpy()}, time)
-    output, _ = many.run(single(streams))
-    torch.testing.assert_close(output, fusion(streams).output[:, 0])
-    torch.testing.assert_close(h, output[-1])
-    assert h.dtype == output.dtype == torch.float32
 
 
 def test_an_encoder_runs_as_in_eval():
@@ -191,21 +164,15 @@ def put(change):
     [
         (push(GOOD, 4.9), ValueError, r"time must not go backwards, got 4\.9 after 5\.0"),
         (push(GOOD, np.nan), ValueError, "time must be finite"),
-        (push(GOOD, "now"), TypeError, "time must be real numbers"),
         (push({}, 10**400), TypeError, "time must be real numbers"),
         (push({**GOOD, "nose": torch.ones(2)}, 6.0), ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
         (push({**GOOD, "skin": torch.ones(2)}, 6.0), ValueError, r"sensor 'skin': x must have shape \(1,\)"),
-        (push({**GOOD, "skin": [np.inf]}, 6.0), ValueError, "sensor 'skin': x must be finite"),
-        (push({**GOOD, "skin": "cold"}, 6.0), TypeError, "sensor 'skin': x must be real numbers"),
         (push(torch.ones(3), 6.0), TypeError, "sensors must be given by name, as a dict, got Tensor"),
         (run(ears=(TWO, [4.0, 6.0])), ValueError, r"time must not go backwards, got 4\.0 after 5\.0"),
         (run(ears=(TWO, [7.0, 6.0])), ValueError, r"sensor 'ears': time must not go backwards, got 6\.0 after 7"),
-        (run(ears=(TWO, [6.0])), ValueError, "sensor 'ears': time must have the shape of input"),
         (run(eyes=(TWO[:1, :2], [6]), ears=(TWO[:1, :2], [6])), ValueError, "sensor 'ears': x must have shape"),
-        (run(nose=(TWO, [6.0, 7.0])), ValueError, "unknown sensor 'nose'"),
         (run(ears=TWO), TypeError, r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"),
         (run(), ValueError, "a timeline must have times"),
-        (put(lambda _: None), TypeError, "the state must be Parts"),
         (put(lambda state: state._replace(sensors={})), ValueError, "the states of 'ears', 'eyes', 'skin' are missing"),
         (put(lambda state: state._replace(merged=state.sensors["ears"])), ValueError, r"merged: h_0 must have shape \(2, 5\)"),
     ],

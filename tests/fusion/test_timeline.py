@@ -68,7 +68,6 @@ def test_microseconds_since_1970_and_times_at_the_ends_of_int64_are_exact():
     [
         (torch.int32, torch.int64, torch.int64),
         (torch.uint8, torch.int16, torch.int64),
-        (torch.uint8, torch.uint8, torch.int64),
         (torch.float32, torch.float64, torch.float64),
         (torch.float32, torch.int64, torch.float64),
         (torch.bfloat16, torch.bfloat16, torch.bfloat16),
@@ -91,11 +90,6 @@ def test_a_fixed_number_of_steps_is_padding_and_nothing_else():
     assert not long.time[2:].any()
     with pytest.raises(ValueError, match="steps must be at least 2, those of the longest sequence, got 1"):
         Timeline.of({"a": time}, steps=1)
-
-
-def test_a_timeline_has_a_shape_where_its_times_have_no_values():
-    timeline = Timeline.of({"a": torch.empty(3, 2, device="meta"), "b": torch.empty(4, 2, device="meta")})
-    assert timeline.time.shape == timeline.latest["a"].shape == (7, 2)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +124,3 @@ def test_the_gradient_of_holding_is_exact():
     initial = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda o, i: hold(o, timeline.latest["a"], i), (output, initial))
     assert torch.autograd.gradgradcheck(lambda o, i: hold(o, timeline.latest["a"], i).square(), (output, initial))
-
-
-def test_what_is_held_before_the_first_sample_is_the_initial_output():
-    latest = torch.tensor([[-1, 0], [0, 0], [0, 1]])
-    output, initial = torch.randn(2, 2, 3), torch.randn(2, 3)
-    held = hold(output, latest, initial)
-    assert torch.equal(held[0, 0], initial[0])
-    assert torch.equal(held[0, 1], output[0, 1])
-    assert torch.equal(held[2, 1], output[1, 1])
-    assert not hold(output, latest)[0, 0].any()

@@ -1,6 +1,5 @@
 """Parameters kept beside the trained ones: their moving average, and those of the best epoch."""
 
-import copy
 import math
 
 import pytest
@@ -9,7 +8,7 @@ from torch import nn
 
 from phased.learn.average import Average, Best
 from phased_lab.runs.baselines import BatchNorm
-from training import WrongShare, assert_same_weights
+from training import WrongShare
 
 
 def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():
@@ -26,19 +25,6 @@ def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():
         wanted = decay * wanted + (1 - decay) * step
         assert average.values[0].item() == pytest.approx(wanted, rel=1e-5)
     assert average.values[0].item() == pytest.approx(199 - 9, rel=1e-3), "a ramp, nine steps late"
-
-
-def test_two_swaps_restore_every_bit():
-    model = nn.Linear(3, 2)
-    model.bias.requires_grad_(False)
-    average = Average(model, 0.5)
-    first = copy.deepcopy(model)
-    with torch.no_grad():
-        model.weight.add_(1.0)
-    later = copy.deepcopy(model)
-    for wanted in (first, later):
-        average.swap()
-        assert_same_weights(model, wanted)
 
 
 def test_statistics_of_a_batch_normalisation_are_averaged_with_the_parameters():

@@ -1,8 +1,5 @@
 """Batches of one stream or of several: checks of shapes, shares for several processes, other devices."""
 
-import pickle
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 import torch
@@ -137,15 +134,6 @@ def test_what_does_not_fit_is_named(make, message):
 def test_lists_are_no_tensors():
     with pytest.raises(TypeError, match=r"lengths of stream 'input' must be a torch\.Tensor, got list"):
         Batch.of(X, T, [3] * 7, torch.zeros(7))
-
-
-def test_a_batch_stays_as_it_is_and_travels_between_processes():
-    batch = two_streams()
-    with pytest.raises(FrozenInstanceError):
-        batch.y = torch.zeros(7)
-    again = pickle.loads(pickle.dumps(batch))
-    assert torch.equal(again.y, batch.y)
-    assert torch.equal(again.streams["eyes"].x, batch.streams["eyes"].x)
 
 
 def test_a_padded_batch_has_zeros_wherever_a_sequence_is_over():

@@ -27,18 +27,13 @@ def test_an_epoch_is_its_training_then_its_test_and_every_sequence_counts():
 # Python 3.12 warns whenever a process with threads forks; torch's loader does, and its children do nothing but numpy.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(workers):
-    task = Sines()
+def test_any_number_of_workers_gives_the_same_batches_in_the_same_order_and_draws_no_random_numbers(workers):
+    task, before = Sines(), torch.get_rng_state()
     made = list(prefetched(task, 5, AT, workers))
+    assert torch.equal(before, torch.get_rng_state())
     assert len(made) == len(AT)
     for batch, place in zip(made, AT, strict=True):
         assert same(batch, task.batch(5, *place))
-
-
-def test_the_global_random_numbers_are_left_alone():
-    before = torch.get_rng_state()
-    list(prefetched(Sines(), 0, AT))
-    assert torch.equal(before, torch.get_rng_state())
 
 
 def batches(device: str, count: int, sequences: int = 64):

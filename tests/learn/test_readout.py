@@ -28,7 +28,6 @@ BATCH = Sines().batch(0, "train", 1, 0, 6)
         (lambda: Readout(PhasedLSTM(1, 2, batch_first=True), 2), ValueError, "rnn must be one-directional with the steps first"),
         (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=-1), ValueError, "hidden must be"),
         (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=2.5), TypeError, "hidden must be"),
-        (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=True), TypeError, "hidden must be"),
         (
             lambda: Readout(PhasedLSTM(1, 5), 3)(Batch({"a": BATCH.samples, "b": BATCH.samples}, BATCH.y)),
             ValueError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.model import Readout
 from phased.lookup import look_up
 from phased.model_folder import MOST
-from phased.parameters import tensors
 
 LAYERS: dict[str, type[PhasedRNN]] = {layer.cell.name: layer for layer in (PhasedLSTM, PhasedGRU)}
 Size = Annotated[int, Between(1, MOST)]
@@ -184,24 +182,6 @@ def sizes_of(model: Any) -> Sizes:
         raise TypeError(f"model must have a PhasedLSTM or PhasedGRU, got {check.kind(model.rnn)}: others have no open units.")
     if model.classes is None or model.every_step:
         raise ValueError("model must classify whole sequences. Make the Readout with classes=10, every_step=False.")
-    return sizes_in(dict(tensors(model)), model.encoder.sensor, model.rnn.gate)
-
-
-def sizes_in(state: Mapping[str, Tensor], sensor: Sensor = NMNIST, gate: str = "triangle") -> Sizes:
-    """The sizes of the network that a state_dict is of; sensor and gate, which shapes do not tell, are given."""
-    check.choice("gate", gate, tuple(SHAPES))
-    missing = [name for name in ("encoder.pixel.weight", "rnn.weight_hh_l0", "linear.weight") if name not in state]
-    if missing:
-        raise ValueError(f"the network must be a Readout with an EventEmbedding, got one without '{missing[0]}'.")
-    pixels, embedding = state["encoder.pixel.weight"].shape
-    if pixels != sensor.width * sensor.height:
-        raise ValueError(f"the network must have {sensor.width} x {sensor.height} pixels, got {pixels} in all.")
-    rows, units = state["rnn.weight_hh_l0"].shape
-    cell = next((name for name, layer in LAYERS.items() if layer.cell.gates * units == rows), None)
-    if cell is None:
-        raise ValueError(f"the network must have an LSTM or a GRU, got {rows} recurrent rows for {units} units.")
-    layers = sum(re.fullmatch(r"rnn\.weight_hh_l\d+", name) is not None for name in state)
-    bias, peephole = "rnn.bias_ih_l0" in state, "rnn.weight_ci_l0" in state
-    width = state["linear.weight"].shape[1]
-    hidden, read = state["hidden.weight"].shape if "hidden.weight" in state else (0, width)
-    return Sizes(sensor, embedding, cell, units, layers, gate, bias, peephole, read == 2 * units, hidden)
+    encoder, rnn, hidden = model.encoder, model.rnn, 0 if model.hidden is None else model.hidden.out_features
+    sizes = (encoder.sensor, encoder.size, rnn.cell.name, rnn.hidden_size, rnn.num_layers)
+    return Sizes(*sizes, rnn.gate, rnn.bias, rnn.peephole, model.mean, hidden)

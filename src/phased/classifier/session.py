@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import index
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,14 +41,12 @@ class Now(NamedTuple):
         last: the output after the last event, (H,).
         total: the sum of the outputs after all events, (H,), or None if it is not read.
         events: their number.
-        warned: whether there was a warning of times beyond those tested.
     """
 
     stream: Stream
     last: NDArray[np.float32]
     total: NDArray[np.float64] | None
     events: int = 0
-    warned: bool = False
 
     def copy(self) -> Now:
         """The same."""
@@ -58,7 +57,7 @@ class Now(NamedTuple):
         if not len(outputs):
             return self
         total = None if self.total is None else self.total + outputs.sum(0, dtype=np.float64)
-        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs), self.warned)
+        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs))
 
 
 class Camera:
@@ -182,15 +181,15 @@ class Session(OneSequence):
                 f"x must be in [0, {width}), y in [0, {height}) and polarity 0 or 1, got {x}, {y} and {polarity}. "
                 f"Leave out events from outside a window of this size."
             )
-        time = check.as_float(t) / MICROSECONDS
-        now, stream = self._now, self._now.stream.copy()
+        time, now = check.as_float(t) / MICROSECONDS, self._now
+        stream = now.stream.copy()
         try:
             h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
         except ValueError:
             self._check_order(time)
             raise
-        total = None if now.total is None else now.total + h
-        self._now = Now(stream, h, total, now.events + 1, self._warned(now, time))
+        self._now = Now(stream, h, None if now.total is None else now.total + h, now.events + 1)
+        self._warn_beyond(now, time)
         return self.probabilities
 
     def run(self, recording: Recording) -> Probabilities:
@@ -217,10 +216,10 @@ class Session(OneSequence):
             (10,)
         """
         self._check(recording)
-        after = self._now
-        for now, _ in self._chunks(recording):
-            after = now
-        self._now = after
+        after = self.copy()
+        for _ in after._moments(recording, math.inf):
+            pass
+        self._now = after._now
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -250,31 +249,22 @@ class Session(OneSequence):
 
     def _moments(self, recording: Recording, every: float) -> Iterator[Moment]:
         """The moments of `follow`; events are taken as it goes on."""
-        time = recording.time
-        if not len(time):
-            return
-        first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
-        tick = int(first // every) + 1
-        begin, before = 0, self._now
-        for now, outputs in self._chunks(recording):
-            self._now = now
-            end = begin + len(outputs)
-            until = last if end == len(time) else int(time[end]) / MICROSECONDS
+        tick = 0
+        for begin in range(0, len(recording), CHUNK):
+            before, stream = self._now, self._now.stream.copy()
+            events = recording.part(begin, begin + CHUNK)
+            time, rest = events.time / MICROSECONDS, recording.time[begin + CHUNK : begin + CHUNK + 1]
+            outputs = stream.run(events.address, time)
+            self._warn_beyond(before, time[-1])
+            self._now = before.after(stream, outputs)
+            until = rest[0] / MICROSECONDS if len(rest) else time[-1]
+            tick = tick or int(time[0] // every) + 1
             while tick * every < until:
-                taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
-                yield Moment(tick * every, self._model.probabilities(before.after(now.stream, outputs[:taken])))
+                taken = before.after(stream, outputs[: np.searchsorted(time, tick * every)])
+                yield Moment(tick * every, self._model.probabilities(taken))
                 tick += 1
-            begin, before = end, now
-        yield Moment(last, self.probabilities)
-
-    def _chunks(self, recording: Recording) -> Iterator[tuple[Now, NDArray[Any]]]:
-        """The state after each chunk of a recording, and the layer's outputs after each event of the chunk, (events, H)."""
-        now = self._now
-        for first in range(0, len(recording), CHUNK):
-            chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
-            outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
-            now = now.after(stream, outputs)._replace(warned=self._warned(now, int(chunk.time[-1]) / MICROSECONDS))
-            yield now, outputs
+        if len(recording):
+            yield Moment(int(recording.time[-1]) / MICROSECONDS, self.probabilities)
 
     def _check(self, recording: Recording) -> None:
         """A recording of the model's sensor that does not begin before the last event."""
@@ -296,13 +286,11 @@ class Session(OneSequence):
                 f"last event of the session. Sort the events, or begin another session for another recording."
             )
 
-    def _warned(self, now: Now, time: float) -> bool:
-        """Whether there was a warning of times beyond those tested. The first such time makes one."""
+    def _warn_beyond(self, before: Now, time: float) -> None:
+        """Warn of the first time in ms beyond those tested."""
         longest = self._model.longest
-        if now.warned or longest is None or time <= longest:
-            return now.warned
-        notice.warn(
-            f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
-            f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
-        )
-        return True
+        if longest is not None and time > longest >= (before.stream.time or 0.0):
+            notice.warn(
+                f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
+                f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
+            )

@@ -125,7 +125,7 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
     Each folder is searched once, since a link may lead to one above. Hidden files are left out: other systems keep some of them.
     """
-    if not is_folder(path):
+    if not os.path.isdir(path):  # noqa: PTH112 (`Path.is_dir` raises an error for a name that is too long)
         return [path]
     found: list[Path] = []
     seen: set[str] = set()
@@ -142,11 +142,6 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
     return sorted(found)
 
 
-def is_folder(path: Path) -> bool:
-    """Whether a path is a folder. A path that the system refuses, such as too long a name, is an error when it is read."""
-    return os.path.isdir(path)  # noqa: PTH112 (`Path.is_dir` raises an error for such a path)
-
-
 def _unlisted(error: OSError) -> NoReturn:
     """Raise an error for a folder that cannot be listed."""
     raise OSError(f"cannot list the folder '{error.filename}': {files.reason(error)}. Check its permissions.") from error
@@ -157,7 +152,7 @@ def check_picture(out: Path, one: str, paths: Sequence[Path], inputs: Sequence[P
     from phased.pictures.save import picture_format
 
     picture_format(out)
-    if len(paths) != 1 or is_folder(paths[0]):
+    if len(paths) != 1 or paths[0].is_dir():
         raise ValueError(f"--picture takes one {one}, got a folder or several. Name one file.")
     files.check_output(out, (*paths, *inputs))
 

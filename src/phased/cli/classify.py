@@ -38,18 +38,18 @@ class Recordings(Answers):
     sensor: tuple[int, int] | None = None
     corner: tuple[int, int] | None = None
     replay: bool = False
-    events: int = field(default=0, init=False)
-    updates: int = field(default=0, init=False)
-    possible: int = field(default=0, init=False)
-    seconds: float = field(default=0.0, init=False)
+    answers: list[Answer] = field(default_factory=list, init=False)
 
     model: Classifier
     suffixes = READERS
     one, many = "recording", "event files"
 
     def __str__(self) -> str:
-        speed = f"{counted(self.events, 'event')} in {self.seconds:.3g} s, {per_second(self.events, self.seconds)}"
-        made = f"{share(self.updates, self.possible)} of the updates of a dense network"
+        events, updates, possible, seconds = (
+            sum(getattr(answer, name) for answer in self.answers) for name in ("events", "updates", "possible", "seconds")
+        )
+        speed = f"{counted(events, 'event')} in {seconds:.3g} s, {per_second(events, seconds)}"
+        made = f"{share(updates, possible)} of the updates of a dense network"
         parts = [f"{counted(self.answered, 'recording')}: {speed}, {made}"]
         if self.known:
             parts.append(f"{self.right:,} of {self.known:,} in the folder of their class: {self.right / self.known:.1%}")
@@ -73,10 +73,7 @@ class Recordings(Answers):
             raise
         except ValueError as error:
             raise ValueError(printable(f"'{file}': {error}")) from error
-        self.events += answer.events
-        self.updates += answer.updates
-        self.possible += answer.possible
-        self.seconds += answer.seconds
+        self.answers.append(answer)
         self.compare([answer.label], [file.parent.name] if file.parent.name in self.model.classes else None)
         return as_json(file, answer), line(file, answer)
 

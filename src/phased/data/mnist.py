@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -40,21 +41,16 @@ def read_mnist(folder: Path | str, split: str = "train") -> Mnist:
     """
     if split not in PREFIXES:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
-    images = _idx(Path(folder) / f"{PREFIXES[split]}-images-idx3-ubyte", 3)
-    labels = _idx(Path(folder) / f"{PREFIXES[split]}-labels-idx1-ubyte", 1)
-    if images.shape[1:] != (SIDE, SIDE):
-        raise BadFile(folder, f"images must have {SIDE} x {SIDE} pixels, got {images.shape[1]} x {images.shape[2]}. Use MNIST's.")
+    images = _idx(Path(folder) / f"{PREFIXES[split]}-images-idx3-ubyte", SIDE, SIDE)
+    labels = _idx(Path(folder) / f"{PREFIXES[split]}-labels-idx1-ubyte")
     if len(images) != len(labels):
-        raise BadFile(
-            folder, f"each image must have a label, got {len(images)} images and {len(labels)} labels. Copy them again."
-        )
-    if len(labels) and labels.max() > 9:
-        raise BadFile(folder, f"labels must be from 0 to 9, got {labels.max()}. Copy the files again.")
+        what = f"each image must have a label, got {len(images)} images and {len(labels)} labels. Copy them again."
+        raise BadFile(folder, what)
     return Mnist(images, labels)
 
 
-def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The array in an idx file or, if there is no such file, in the one compressed with gzip."""
+def _idx(path: Path, *sides: int) -> NDArray[np.uint8]:
+    """The array (N, *sides) in an idx file or, if there is no such file, in the one compressed with gzip."""
     packed = path.with_name(f"{path.name}.gz")
     path = path if path.exists() or not packed.exists() else packed
     data = read_bytes(path, BadFile)
@@ -62,16 +58,12 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error, struct.error) as error:
-            raise BadFile(
-                path, f"it must be a whole gzip file, got one that cannot be unpacked: {error}. Copy it again."
-            ) from error
-    start, magic = 4 * (1 + dimensions), 0x800 + dimensions  # 8: bytes without a sign
-    if len(data) < start:
-        raise BadFile(path, f"it must start with a header of {start} bytes, got {len(data)}. Copy it again.", len(data))
-    got, *shape = struct.unpack_from(f">{1 + dimensions}I", data)
-    if got != magic:
-        raise BadFile(path, f"it must start with the number {magic:#06x}, got {got:#06x}. It is not the file its name says.", 0)
-    size = start + int(np.prod(shape, dtype=object))
-    if len(data) != size:
-        raise BadFile(path, f"it must have {size} bytes when unpacked, got {len(data)}. Copy it again.", min(size, len(data)))
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape).copy()
+            what = f"it must be a whole gzip file, got one that cannot be unpacked: {error}. Copy it again."
+            raise BadFile(path, what) from error
+    start, magic = 8 + 4 * len(sides), 0x801 + len(sides)  # 8: bytes without a sign
+    found, count, *shape = struct.unpack(f">{start // 4}I", data[:start].ljust(start, b"\0"))
+    if (found, *shape) != (magic, *sides) or len(data) != start + count * math.prod(sides):
+        wanted = " x ".join(map(str, ["N", *sides]))
+        what = f"it must have the header {magic:#06x} and then {wanted} bytes, got {found:#06x} and {len(data)} bytes in all."
+        raise BadFile(path, f"{what} It is cut off, or not the file its name says: copy it again.")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(count, *sides).copy()

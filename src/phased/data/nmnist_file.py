@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from phased.data.errors import BadRecording, read_bytes
-from phased.data.recording import NMNIST, Integers, Recording, Sensor, first_defect
+from phased.data.recording import NMNIST, Recording, Sensor, first_defect
 
 EVENT = np.dtype([("x", "u1"), ("rest", ">u4")])  # rest: y (8 bits), polarity (1), time (23)
 SIZE = EVENT.itemsize
@@ -39,8 +39,20 @@ def decode(data: bytes, path: Path | str = "bytes", sensor: Sequence[int] = NMNI
         array([10, 12])
     """
     size = Sensor.of(sensor)
-    x, y, polarity, time = unpack(data, path, size)
-    return Recording.of_checked(x.astype(np.int32), y.astype(np.int32), polarity.astype(bool), time.astype(np.int64), size)
+    if not data:
+        raise BadRecording(path, "a recording must have events, got an empty file. Copy or unpack it again.", 0)
+    whole, over = divmod(len(data), SIZE)
+    if over:
+        what = f"each event must have {SIZE} bytes, got {over} after {whole} whole events. "
+        what += "The file is truncated or not of N-MNIST: copy or unpack it again."
+        raise BadRecording(path, what, whole * SIZE)
+    events = np.frombuffer(data, EVENT)
+    rest = events["rest"].astype(np.int64)
+    x, y, time = events["x"].astype(np.int32), (rest >> 24).astype(np.int32), rest & (TIMES - 1)
+    defect = first_defect(x, y, time, size)
+    if defect is not None:
+        raise BadRecording(path, f"event {defect.event}: {defect.what}", defect.event * SIZE)
+    return Recording.of_checked(x, y, (rest & TIMES) != 0, time, size)
 
 
 def encode(recording: Recording) -> bytes:
@@ -62,24 +74,3 @@ def encode(recording: Recording) -> bytes:
     events["x"] = recording.x
     events["rest"] = recording.y.astype(np.int64) << 24 | recording.polarity.astype(np.int64) << 23 | recording.time
     return events.tobytes()
-
-
-def unpack(data: bytes, path: Path | str, sensor: Sensor) -> tuple[Integers, Integers, Integers, Integers]:
-    """x, y, polarity (0 or 1) and time of all events in the bytes of a file."""
-    if not data:
-        raise BadRecording(path, "a recording must have events, got an empty file. Copy or unpack it again.", 0)
-    if len(data) % SIZE:
-        whole = len(data) // SIZE
-        raise BadRecording(
-            path,
-            f"each event must have {SIZE} bytes, got {len(data) % SIZE} after {whole} whole events. "
-            f"The file is truncated or not of N-MNIST: copy or unpack it again.",
-            whole * SIZE,
-        )
-    events = np.frombuffer(data, EVENT)
-    rest = events["rest"].astype(np.uint32)
-    x, y, polarity, time = events["x"], rest >> 24, rest >> 23 & 1, rest & (TIMES - 1)
-    defect = first_defect(x, y, time, sensor)
-    if defect is not None:
-        raise BadRecording(path, f"event {defect.event}: {defect.what}", defect.event * SIZE)
-    return x, y, polarity, time

@@ -11,6 +11,7 @@ import numpy as np
 from phased.data.errors import BadRecording, size_of
 from phased.data.nmnist_file import read_native
 from phased.data.recording import NMNIST, Recording
+from phased.lazy import Functions
 
 
 def read_npy(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
@@ -32,13 +33,7 @@ def read_npy(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
     return recording
 
 
-def read_camera(path: Path | str, **options: Any) -> Recording:
-    """Read a file of an event camera."""
-    from phased.data.camera_files import read_with_faery
-
-    return read_with_faery(path, **options)
-
-
+read_camera = Functions("phased.data.camera_files").read_with_faery
 READERS: dict[str, Callable[..., Recording]] = {
     ".bin": read_native,
     ".npy": read_npy,

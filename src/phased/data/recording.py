@@ -124,8 +124,8 @@ class Recording:
             The recording, with its own memory.
 
         Raises:
-            TypeError: the array has no fields, or one that is not of integers.
-            ValueError: a field is missing, a value is outside its range, or the events are not sorted by time.
+            TypeError: a field is missing, or is not of integers.
+            ValueError: a value is outside its range, or the events are not sorted by time.
 
         Warns:
             UserWarning: a thousand events or more last less than a millisecond: their times are hardly microseconds.
@@ -135,19 +135,13 @@ class Recording:
             >>> Recording.from_array(events, sensor=(34, 34, 2)).address
             array([279, 418])
         """
-        given: Any = events
-        fields = given.dtype.names if isinstance(given, np.ndarray) else None
-        if fields is None:
-            kind = f"an array of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+        fields = getattr(getattr(events, "dtype", None), "names", None) or ()
+        if not {*"xytp"} <= {*fields}:
+            got = f"the fields {', '.join(fields)}" if fields else type(events).__name__
             raise TypeError(
-                f"events must be a structured array with the fields x, y, t and p, got {kind}. See numpy.rec.fromarrays."
+                f"events must be a structured array with the fields x, y, t and p, got {got}. "
+                f"See numpy.rec.fromarrays, or rename fields with numpy.lib.recfunctions.rename_fields."
             )
-        for name in "xytp":
-            if name not in fields:
-                raise ValueError(
-                    f"events must have the fields x, y, t and p, got {', '.join(fields)}: {name} is missing. "
-                    f"Rename the fields with numpy.lib.recfunctions.rename_fields."
-                )
         made = cls(events["x"], events["y"], events["p"], events["t"], Sensor.of(sensor))
         x, y, time = made.x.astype(np.int32), made.y.astype(np.int32), made.time.astype(np.int64)
         warn_of_unit(time)
@@ -200,18 +194,18 @@ class Defect(NamedTuple):
 def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> Defect | None:
     """The first event outside the sensor or before its predecessor; None if there is none."""
     found = []
-    for name, pixel, size in (("x", x, sensor.width), ("y", y, sensor.height)):
-        if len(pixel) and (pixel.min() < 0 or pixel.max() >= size):
-            event = int(((pixel < 0) | (pixel >= size)).argmax())
-            what = (
-                f"{name} must be from 0 to {size - 1} on a sensor of {sensor.width} x {sensor.height} pixels, got {pixel[event]}."
-            )
-            found.append(Defect(event, f"{what} The data is damaged, or it needs sensor=(width, height) or --sensor."))
-    if len(time) and (time.min() < 0 or time.max() > np.iinfo(np.int64).max):
-        event = int(((time < 0) | (time > np.iinfo(np.int64).max)).argmax())
-        found.append(
-            Defect(event, f"time must be from 0 to 2**63 - 1 us, got {time[event]}. Subtract the start of the recording.")
-        )
+    pixels, damaged = (
+        f"on a sensor of {sensor.width} x {sensor.height} pixels",
+        "The data is damaged, or it needs sensor=(width, height) or --sensor.",
+    )
+    for name, values, most, described, cure in (
+        ("x", x, sensor.width - 1, f"{sensor.width - 1} {pixels}", damaged),
+        ("y", y, sensor.height - 1, f"{sensor.height - 1} {pixels}", damaged),
+        ("time", time, 2**63 - 1, "2**63 - 1 us", "Subtract the start of the recording."),
+    ):
+        if len(values) and not 0 <= values.min() <= values.max() <= most:
+            event = int(((values < 0) | (values > most)).argmax())
+            found.append(Defect(event, f"{name} must be from 0 to {described}, got {values[event]}. {cure}"))
     back = time[1:] < time[:-1]
     if back.any():
         event = int(back.argmax()) + 1

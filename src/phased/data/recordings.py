@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import overload
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -72,10 +72,12 @@ class Recordings(Sequence[Recording]):
         """These recordings in this order, copied; indices from 0."""
         chosen = indices if isinstance(indices, Tensor) else torch.tensor(list(indices), dtype=torch.int64)
         chosen = chosen.to(self.offset.device)
-        events = self.events.rows(chosen)
-        return Recordings(
-            **events.arrays, offset=events.offset, label=self.label[chosen], number=self.number[chosen], sensor=self.sensor
-        )
+        return self.with_events(self.events.rows(chosen), self.label[chosen], self.number[chosen])
+
+    def with_events(self, events: Ragged, label: Tensor, number: Tensor) -> Recordings:
+        """Other recordings of the same camera."""
+        address, time = events.arrays["address"], events.arrays["time"]
+        return replace(self, address=address, time=time, offset=events.offset, label=label, number=number)
 
     @property
     def events(self) -> Ragged:
@@ -83,18 +85,13 @@ class Recordings(Sequence[Recording]):
         return Ragged({"address": self.address, "time": self.time}, self.offset)
 
     @property
-    def arrays(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, Any]:
         """All tensors by their names; nothing is copied."""
         return {name: getattr(self, name) for name in ("address", "time", "offset", "label", "number")}
 
     def to(self, device: torch.device | str) -> Recordings:
         """A copy on another device."""
-        return self.of_arrays({name: array.to(device) for name, array in self.arrays.items()}, self.sensor)
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Tensor], sensor: Sensor = NMNIST) -> Recordings:
-        """The recordings of tensors that `arrays` has returned; nothing is copied."""
-        return cls(**arrays, sensor=sensor)
+        return replace(self, **{name: array.to(device) for name, array in self.arrays.items()})
 
     @classmethod
     def of(
@@ -135,9 +132,9 @@ class Recordings(Sequence[Recording]):
     @classmethod
     def concatenate(cls, parts: Sequence[Recordings]) -> Recordings:
         """The recordings of several sets of one camera, on one device."""
-        sensor, events = one_camera(parts), Ragged.joined([part.events for part in parts])
+        one_camera(parts)
         label, number = (torch.cat([getattr(part, name) for part in parts]) for name in ("label", "number"))
-        return cls(**events.arrays, offset=events.offset, label=label, number=number, sensor=sensor)
+        return parts[0].with_events(Ragged.joined([part.events for part in parts]), label, number)
 
 
 def one_camera(recorded: Sequence[Recording | Recordings]) -> Sensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,17 +59,6 @@ def simulated_recordings(
         BadFile: a file of MNIST is missing or damaged.
         ValueError: MNIST has fewer images.
         OSError: the cache cannot be written to.
-
-    Example:
-        >>> from tempfile import mkdtemp
-        >>> data = Path(mkdtemp())
-        >>> images = np.array([0x803, 2, 28, 28], ">i4").tobytes() + bytes(range(196)) * 8
-        >>> labels = np.array([0x801, 2], ">i4").tobytes() + bytes([7, 2])
-        >>> for name, content in (("images-idx3", images), ("labels-idx1", labels)):
-        ...     np.frombuffer(content, np.uint8).tofile(data / f"t10k-{name}-ubyte")
-        >>> recordings = simulated_recordings(data, "test", cache=data)
-        >>> recordings.label, len(recordings[0]) > 1000
-        (tensor([7, 2]), True)
     """
     digits, camera = read_mnist(images_folder, split), camera or Camera()
     count = len(digits.images) if images is None else images
@@ -101,7 +90,7 @@ def simulated_recordings(
         lambda: ragged.Stored(in_threads(chunk, count, workers or cores(), progress).arrays, None),
         lambda stored: len(stored.arrays["label"]) >= count,
     )
-    found = Recordings.of_arrays(stored.arrays)
+    found = Recordings(**stored.arrays)
     end = int(found.offset[count])
     return Recordings(found.address[:end], found.time[:end], found.offset[: count + 1], found.label[:count], found.number[:count])
 
@@ -111,14 +100,13 @@ def in_threads(chunk: Callable[[int], Recordings], count: int, workers: int, pro
 
     Threads suffice, as torch computes without the lock of the interpreter. Each uses one core.
     """
-    report = progress or (lambda done, count: None)
+    report, made = progress or (lambda done, count: None), []
     with using_threads(1), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        chunks = [pool.submit(chunk, begin) for begin in range(0, count, CHUNK)]
         try:
             report(0, count)
-            for done, made in enumerate(as_completed(chunks), 1):
-                made.result()
-                report(min(done * CHUNK, count), count)
+            for part in pool.map(chunk, range(0, count, CHUNK)):
+                made.append(part)
+                report(min(len(made) * CHUNK, count), count)
         finally:  # after an error or Ctrl-C, only work that has begun is finished
             pool.shutdown(cancel_futures=True)
-        return Recordings.concatenate([made.result() for made in chunks])
+    return Recordings.concatenate(made)

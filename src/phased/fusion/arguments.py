@@ -43,35 +43,17 @@ def about(what: str) -> Iterator[None]:
         raise kind(f"{what}: {error}") from error
 
 
-def sensor_names(names: Collection[Any]) -> None:
-    """At least one name, and names that torch can use for modules."""
-    if not names:
-        raise ValueError("sensors must have at least one layer, got none. Pass the layer of each sensor by name.")
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"a sensor's name must be a string, got {check.kind(name)}.")
-        if not name or "." in name or hasattr(nn.ModuleDict(), name):
-            raise ValueError(
-                f"a sensor's name must be a word that torch.nn.Module does not use, without a dot, got {name!r}. "
-                f"Use another, such as 'sensor_1'."
-            )
-
-
 def network(sensors: Mapping[str, Any], merged: Any, encoders: Mapping[str, Any]) -> None:
     """Layers and encoders of a fusion that fit each other."""
-    for what, modules in (("sensors", sensors), ("encoders", encoders)):
-        if not isinstance(modules, Mapping):
-            raise TypeError(f"{what} must be a dict from the names of sensors, got {check.kind(modules)}.")
-    sensor_names(sensors)
+    for given in (sensors, encoders):
+        known(given, sensors)
+    if not sensors:
+        raise ValueError("sensors must have at least one layer, got none. Pass the layer of each sensor by name.")
     for name, module in sensors.items():
         with about(f"sensor {name!r}"):
             layer(module)
     with about("merged"):
         layer(merged)
-    known(encoders, sensors)
-    for name, module in encoders.items():
-        if not isinstance(module, nn.Module):
-            raise TypeError(f"sensor {name!r}: its encoder must be a torch.nn.Module, got {check.kind(module)}.")
     units, takes = sum(module.hidden_size for module in sensors.values()), getattr(merged, "input_size", None)
     if takes is not None and takes != units:
         raise ValueError(
@@ -154,17 +136,6 @@ def clock(what: str, given: Any) -> Clock:
         if time.is_cpu and tracing.readable(time):
             clocks.flat(time, ends).check()
     return Clock(clocks.signed(time).detach(), ends)
-
-
-def features(name: str, x: Tensor, layer: nn.Module) -> None:
-    """Input of a sensor's layer, (T_s, B, D), with the features that the layer takes."""
-    takes = getattr(layer, "input_size", None)
-    if x.dim() != 3 or (takes is not None and x.shape[-1] != takes):
-        wanted = "D" if takes is None else takes
-        raise ValueError(
-            f"sensor {name!r}: x must have shape (steps, sequences, {wanted}), got {check.shape(x)}. "
-            f"Pass an encoder for samples that are not vectors of features."
-        )
 
 
 def listed(names: Collection[str]) -> str:

@@ -67,6 +67,7 @@ class Fusion(nn.Module):
     Raises:
         TypeError: A layer or an encoder is no module, or a layer has no hidden_size.
         ValueError: Sizes do not fit, a layer is bidirectional or has batch_first, or an encoder has no sensor.
+        KeyError: The name of a sensor has a dot, or torch.nn.ModuleDict uses it.
 
     Example:
         >>> import torch
@@ -216,11 +217,10 @@ class Fusion(nn.Module):
             units: int = layer.hidden_size  # type: ignore[assignment]
             return like.new_zeros(0, timeline.time.shape[1], units), hx
         x, clock = samples
-        if name in self.encoders:
-            with arguments.about(f"sensor {name!r}"):
+        with arguments.about(f"sensor {name!r}"):
+            if name in self.encoders:
                 x = encoded(self.encoders[name], x, clock.lengths, self.encode_padding)
-        arguments.features(name, x, layer)
-        return run(layer, x, clock, hx)
+            return run(layer, x, clock, hx)
 
     def _has_rows(self, name: str, samples: Samples) -> bool:
         """Whether a layer has rows to compute, or an encoder rows to encode: batch normalisation would make NaN of none."""

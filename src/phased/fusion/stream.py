@@ -18,7 +18,7 @@ from phased import check, clock
 from phased.encoding import check_features
 from phased.fusion import arguments
 from phased.fusion.arguments import about
-from phased.fusion.module import Fusion, Parts, checked_state, top
+from phased.fusion.module import Fusion, Parts, checked_state
 from phased.fusion.timeline import Timeline, hold
 from phased.stream import TIMES, OneSequence, Stream, identity
 
@@ -38,7 +38,13 @@ class Now(NamedTuple):
     @classmethod
     def at(cls, time: float | None, sensors: Mapping[str, Stream], before: Stream, after: Stream) -> Now:
         """Layers in these states; what is held follows from them."""
-        return cls(time, sensors, {name: output_of(stream).numpy() for name, stream in sensors.items()}, before, after)
+        return cls(
+            time,
+            sensors,
+            {name: stream._model.values(stream._now)[0][-1].numpy() for name, stream in sensors.items()},
+            before,
+            after,
+        )
 
     def copy(self) -> Now:
         """The same."""
@@ -329,13 +335,6 @@ def moment(t: Any) -> float:
     given = clock.signed(check.numbers("time", t))
     rounded = clock.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)
-
-
-def output_of(stream: Stream) -> Tensor:
-    """The output of a layer in its present state, (H,)."""
-    h = top(stream.state)
-    assert h is not None
-    return h
 
 
 def in_state(stream: Stream, state: Any) -> Stream:

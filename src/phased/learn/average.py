@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -55,22 +55,56 @@ class Average:
         self.step = state["step"]
 
 
-class Best:
-    """Early stopping with the weights of the epoch with the lowest test result. Ends after `patience` epochs without progress.
+class Last:
+    """Training ends after a number of epochs, and the model keeps the weights of the last epoch.
+
+    Args:
+        epochs: number of epochs, at most `Training.epochs`. Schedules depend only on `Training.epochs`.
+    """
+
+    changing: ClassVar[tuple[str, ...]] = ("epoch",)  # attributes that a checkpoint has
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs, self.epoch = epochs, 0  # 0: no epoch yet
+
+    @property
+    def over(self) -> bool:
+        """Whether training has ended."""
+        return self.epoch >= self.epochs
+
+    def take(self, model: nn.Module, epoch: int, test: float) -> None:
+        """Take the result of an epoch into account."""
+        self.epoch = epoch
+
+    def restore(self, model: nn.Module) -> None:
+        """Give the model its final weights."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what changes, for a checkpoint."""
+        return {name: getattr(self, name) for name in self.changing}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it from `state_dict`."""
+        vars(self).update((name, state[name]) for name in self.changing)
+
+
+class Best(Last):
+    """Early stopping: training ends after `patience` epochs without a lower test result, with the weights of the best epoch.
 
     Epochs before number `least` are forgotten at the end of epoch `least`. A network after little training may reach the lowest
     result by chance, on a few hundred held-out sequences.
 
     Args:
-        patience: the number of epochs without a lower test result after which training ends.
+        patience: number of epochs.
         least: first epoch that is not forgotten, at most `patience`. Default: `patience`.
     """
 
+    changing = ("epoch", "test", "waited", "values")
+
     def __init__(self, patience: int, least: int | None = None) -> None:
         self.patience, self.least = patience, patience if least is None else min(least, patience)
-        self.epoch, self.test = 0, math.inf  # 0: no epoch yet
-        self.waited = 0
-        self.weights: dict[str, Tensor] = {}
+        self.epoch, self.test, self.waited = 0, math.inf, 0
+        self.values: dict[str, Tensor] = {}  # the weights of the best epoch
 
     @property
     def over(self) -> bool:
@@ -82,50 +116,10 @@ class Best:
         self.waited += 1
         if test < self.test or (epoch == self.least and not math.isnan(test)):
             self.epoch, self.test, self.waited = epoch, test, 0
-            self.weights = {name: value.detach().clone() for name, value in tensors(model)}
+            self.values = {name: value.detach().clone() for name, value in tensors(model)}
 
     @torch.no_grad()
     def restore(self, model: nn.Module) -> None:
         """Copy the weights of the best epoch to the model. Before the first epoch the model does not change."""
         for name, value in tensors(model) if self.epoch else ():
-            value.copy_(self.weights[name])
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the best epoch and its weights, for a checkpoint."""
-        return {"epoch": self.epoch, "test": self.test, "waited": self.waited, "values": self.weights}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the best epoch and its weights from `state_dict`."""
-        self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
-        self.weights = dict(state["values"])
-
-
-class Last:
-    """Alternative to `Best`: training ends after a number of epochs, and the model keeps the weights of the last epoch.
-
-    Args:
-        epochs: number of epochs, at most `Training.epochs`. Schedules depend only on `Training.epochs`.
-    """
-
-    def __init__(self, epochs: int) -> None:
-        self.epochs, self.epoch = epochs, 0
-
-    @property
-    def over(self) -> bool:
-        """Whether training has ended."""
-        return self.epoch >= self.epochs
-
-    def take(self, model: nn.Module, epoch: int, test: float) -> None:
-        """Store the number of the finished epoch."""
-        self.epoch = epoch
-
-    def restore(self, model: nn.Module) -> None:
-        """Do not change the model."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the number of finished epochs, for a checkpoint."""
-        return {"epoch": self.epoch}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the number of finished epochs from `state_dict`."""
-        self.epoch = state["epoch"]
+            value.copy_(self.values[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -85,45 +85,32 @@ class Batch:
         check.tensor("y", self.y)
         if self.y.dtype != torch.int64 and not self.y.is_floating_point():
             raise ValueError(f"y must be int64 for classes, or floating point for numbers, got {self.y.dtype}. Use y.long().")
+        size, per_step = (self.size,), f"(steps, {self.size})"
         for name, (x, time, lengths) in self.streams.items():
-            if lengths.dim() != 1:
-                raise ValueError(f"lengths of stream {name!r} must have shape (sequences,), got {tuple(lengths.shape)}.")
-            if lengths.shape != (self.size,):
-                raise ValueError(f"lengths of stream {name!r} must have shape ({self.size},), got {tuple(lengths.shape)}.")
-            if time.dim() != 2 or time.shape[1] != self.size:
-                raise ValueError(f"time of stream {name!r} must have shape (steps, {self.size}), got {tuple(time.shape)}.")
-            if x.shape[:2] != time.shape:
-                steps = len(time)
-                raise ValueError(
-                    f"x of stream {name!r} must begin with the shape of its time, ({steps}, {self.size}), got {tuple(x.shape)}."
-                )
+            of = f"of stream {name!r} must"
+            fits(lengths.dim() == 1, f"lengths {of} have shape (sequences,)", lengths)
+            fits(lengths.shape == size, f"lengths {of} have shape {size}", lengths)
+            fits(time.dim() == 2 and time.shape[1:] == size, f"time {of} have shape {per_step}", time)
+            fits(x.shape[:2] == time.shape, f"x {of} begin with the shape of its time, {tuple(time.shape)}", x)
         if self.mask is None:
-            if self.y.shape != (self.size,):
-                raise ValueError(
-                    f"y must have shape ({self.size},), one label per sequence, got {tuple(self.y.shape)}. "
-                    f"Pass a mask, (steps, {self.size}) bool, if every step has a label."
-                )
-        elif self.y.shape != self.mask.shape or self.y.dim() != 2 or self.y.shape[1] != self.size:
-            raise ValueError(
-                f"y and mask must both have shape (steps, {self.size}), got {tuple(self.y.shape)} and {tuple(self.mask.shape)}."
-            )
-        elif self.mask.dtype != torch.bool:
-            raise ValueError(f"mask must be bool, True where a label counts, got {self.mask.dtype}.")
-        elif self._counts_padding(self.mask):
-            raise ValueError("mask must be False after the end of a sequence, got True there. Use mask & (steps < lengths).")
+            cure = f" Pass a mask, {per_step} bool, if every step has a label."
+            fits(self.y.shape == size, f"y must have shape {size}, one label per sequence", self.y, cure=cure)
+        else:
+            right = self.y.shape == self.mask.shape and self.y.dim() == 2 and self.y.shape[1:] == size
+            fits(right, f"y and mask must both have shape {per_step}", self.y, self.mask)
+            if self.mask.dtype != torch.bool:
+                raise ValueError(f"mask must be bool, True where a label counts, got {self.mask.dtype}.")
+            if self._counts_padding(self.mask):
+                raise ValueError("mask must be False after the end of a sequence, got True there. Use mask & (steps < lengths).")
         if self.segment is not None:
-            self._check_segment(self.segment)
-
-    def _check_segment(self, segment: Tensor) -> None:
-        check.tensor("segment", segment)
-        if self.mask is None or self.y.is_floating_point():
-            raise ValueError(
-                "segment is for classes per step, with a mask: y must be int64, (steps, sequences), and have a mask."
-            )
-        if segment.shape != self.y.shape or segment.dtype != torch.int64:
-            raise ValueError(
-                f"segment must be int64 with the shape of y, {tuple(self.y.shape)}, got {segment.dtype}, {tuple(segment.shape)}."
-            )
+            check.tensor("segment", self.segment)
+            if self.mask is None or self.y.is_floating_point():
+                raise ValueError(
+                    "segment is for classes per step, with a mask: y must be int64, (steps, sequences), and have a mask."
+                )
+            if self.segment.shape != self.y.shape or self.segment.dtype != torch.int64:
+                wanted, got = tuple(self.y.shape), f"{self.segment.dtype}, {tuple(self.segment.shape)}"
+                raise ValueError(f"segment must be int64 with the shape of y, {wanted}, got {got}.")
 
     def _counts_padding(self, mask: Tensor) -> bool:
         """Whether labels of padding count. False for several streams, and on a GPU, where reading values would synchronise."""
@@ -154,20 +141,28 @@ class Batch:
         samples = [part for stream in self.streams.values() for part in stream]
         return [*samples, *(part for part in (self.y, self.mask, self.segment) if part is not None)]
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """A batch of changed tensors."""
+        streams = {name: Samples(*map(change, samples)) for name, samples in self.streams.items()}
+        mask, segment = (None if part is None else change(part) for part in (self.mask, self.segment))
+        return Batch(streams, change(self.y), mask, segment)
+
     def to(self, device: torch.device | str) -> Batch:
         """A copy on another device; the batch itself if it is there."""
         if all(tensor.device == torch.device(device) for tensor in self.tensors):
             return self
-        streams = {name: samples.to(device) for name, samples in self.streams.items()}
-        mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))
-        return Batch(streams, self.y.to(device, non_blocking=True), mask, segment)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def share(self, rank: int, world: int) -> Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
         mine = slice(rank, None, world)
-        streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
-        mask, segment = (part if part is None else part[:, mine] for part in (self.mask, self.segment))
-        return Batch(streams, self.y[..., mine], mask, segment)
+        return self.map(lambda tensor: tensor[mine] if tensor.dim() == 1 else tensor[:, mine])
+
+
+def fits(right: bool, expected: str, *got: Tensor, cure: str = "") -> None:
+    """Raise a ValueError with the shapes of tensors unless they are right."""
+    if not right:
+        raise ValueError(f"{expected}, got {' and '.join(str(tuple(tensor.shape)) for tensor in got)}.{cure}")
 
 
 class Task(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -12,6 +13,7 @@ from phased import check
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+    from phased.learn.batch import Batch
     from phased.learn.distributed import Processes
 
 Devices: TypeAlias = "OneDevice | Processes"
@@ -34,13 +36,21 @@ class OneDevice:
     def launch(self) -> None:
         """Return at once, because this process trains alone."""
 
-    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
-        """The model on the device, under autocast in mixed precision, and the optimiser of its parameters."""
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Callable[[Batch], Tensor], Any]:
+        """The call of the model on the device, under autocast in mixed precision, and the optimiser."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         model.to(self.device)
-        made = model if self.precision == "32-true" else Autocast(model, self.device.type, LOW[self.precision])
-        return made, optimizer if self._scaler is None else Scaled(optimizer, self._scaler)
+        if self.precision == "32-true":
+            return model, optimizer
+        region = torch.autocast(self.device.type, LOW[self.precision])
+
+        def call(batch: Batch) -> Tensor:
+            with region:
+                answer: Tensor = model(batch)
+            return answer.to(torch.get_default_dtype())
+
+        return call, optimizer
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss, with the scale that float16 needs."""
@@ -49,7 +59,15 @@ class OneDevice:
     def unscale(self, optimizer: Any) -> None:
         """Undo the scale of the gradients."""
         if self._scaler is not None:
-            self._scaler.unscale_(optimizer.optimizer)
+            self._scaler.unscale_(optimizer)
+
+    def step(self, optimizer: Any) -> None:
+        """Take a step of the optimiser. It is skipped if a scaled gradient is not finite."""
+        if self._scaler is None:
+            optimizer.step()
+        else:
+            self._scaler.step(optimizer)
+            self._scaler.update()
 
     def summed(self, values: Tensor) -> Tensor:
         """The values of this process."""
@@ -61,35 +79,6 @@ class OneDevice:
 
     def barrier(self) -> None:
         """Return at once, because this process trains alone."""
-
-
-class Autocast(nn.Module):
-    """A module under autocast, with an answer in float32."""
-
-    def __init__(self, module: nn.Module, device: str, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.module, self.region = module, torch.autocast(device, dtype)
-
-    def forward(self, *arguments: Any) -> Tensor:
-        """The module's answer."""
-        with self.region:
-            answer: Tensor = self.module(*arguments)
-        return answer.to(torch.get_default_dtype())
-
-
-class Scaled:
-    """An optimiser of scaled gradients. It skips a step if a gradient is not finite."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer, scaler: Any) -> None:
-        self.optimizer, self._scaler = optimizer, scaler
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.optimizer, name)
-
-    def step(self) -> None:
-        """Take a step, and adapt the scale."""
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
 
 
 def devices_of(fabric: Fabric | OneDevice) -> Devices:
@@ -141,9 +130,7 @@ def check_device(device: str) -> tuple[str, str]:
         raise TypeError(f"device must be 'auto', 'cpu' or 'cuda', got {check.kind(device)}. Pass it as text.")
     kind, colon, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
-    if colon and kind != "cuda":
-        raise ValueError(f"device must have no number except for 'cuda', got {device!r}. Use {kind!r}.")
-    if colon and not (index.isascii() and index.isdigit()):
+    if colon and not (kind == "cuda" and index.isascii() and index.isdigit()):
         raise ValueError(f"device must be 'cuda' or 'cuda:' and a number, got {device!r}. Use 'cuda:0' for the first GPU.")
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -47,19 +48,6 @@ class Inner(nn.Module):
         return answer
 
 
-class Outer(nn.Module):
-    """A module as Fabric has wrapped it, called with a batch."""
-
-    def __init__(self, wrapped: nn.Module) -> None:
-        super().__init__()
-        self.wrapped = wrapped
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The model's output."""
-        answer: Tensor = self.wrapped(NotCast(batch))
-        return answer
-
-
 class Processes:
     """The processes of a launched Fabric, with the methods of `phased.learn.device.OneDevice`."""
 
@@ -69,10 +57,10 @@ class Processes:
         self.world_size, self.global_rank, self.is_global_zero = fabric.world_size, fabric.global_rank, fabric.is_global_zero
         self.precision: str = fabric.strategy.precision.precision
 
-    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, Any]:
-        """The model and the optimiser, wrapped by Fabric."""
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Callable[[Batch], Tensor], Any]:
+        """The call of the model, and the optimiser, wrapped by Fabric."""
         wrapped, made = self.fabric.setup(Inner(model), optimizer)
-        return Outer(wrapped), made
+        return lambda batch: wrapped(NotCast(batch)), made
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a loss, averaged over all processes."""
@@ -81,6 +69,10 @@ class Processes:
     def unscale(self, optimizer: Any) -> None:
         """Undo the scale that float16 gives to gradients."""
         self.fabric.strategy.precision.unscale_gradients(getattr(optimizer, "optimizer", optimizer))  # as torch made it
+
+    def step(self, optimizer: Any) -> None:
+        """Take a step of the optimiser."""
+        optimizer.step()
 
     def summed(self, values: Tensor) -> Tensor:
         """The sums of the values of all processes."""

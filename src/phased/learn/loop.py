@@ -221,11 +221,11 @@ def fit(
     step = (RecordedStep if recorded else Step)(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
     parts = {"model": model, "optimizer": step.optimizer, "average": average, "best": best}
+    ending = best or Last(training.epochs)
     store = Store(folder, identity, {name: part for name, part in parts.items() if part is not None}, devices)
     curve = store.resume(training.epochs)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
-        store.make_room()
         store.keep(curve)
     epochs = range(resumed + 1, training.epochs + 1)
     places = numbered_epochs(epochs, training.train, training.test, training.batch)
@@ -233,7 +233,7 @@ def fit(
     tests = len(sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
-            if best is not None and best.over:
+            if ending.over:
                 break
             begin = time.perf_counter()
             torch.manual_seed(epoch_seed(training.seed, epoch, devices.global_rank))
@@ -246,13 +246,11 @@ def fit(
                 average.swap()
             score = evaluate(step, islice(batches, tests))
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
-            if best is not None:
-                best.take(model, epoch, score.test)
+            ending.take(model, epoch, score.test)
             store.keep(curve)
             if progress is not None and devices.is_global_zero:
                 progress(curve[-1])
-        if best is not None:
-            best.restore(model)
+        ending.restore(model)
         return Trained(curve, resumed, evaluate_further(step, further))
 
 
@@ -280,7 +278,7 @@ def train_once(
     step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None, pricing: OpenFirst | None = None
 ) -> float:
     """Train on the batches of an epoch, and return the mean loss over all labels of all processes."""
-    step.module.train()
+    step.model.train()
     training, fabric = step.training, step.fabric
     loss, labels = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
     for number, share in enumerate(batches, (epoch - 1) * training.steps):
@@ -290,7 +288,7 @@ def train_once(
             step.charge(pricing(number / (training.epochs * training.steps)))
         loss += step(share)
         labels += share.labels
-        step.optimizer.step()
+        fabric.step(step.optimizer)
         if average is not None:
             average.update()
     total = summed({"loss": loss, "labels": labels}, fabric)
@@ -300,7 +298,8 @@ def train_once(
 @torch.no_grad()
 def evaluate(step: Step, batches: Iterator[Part]) -> Score:
     """Test the model of a step in eval mode, and return the scores."""
-    module, objective = step.module.eval(), step.objective
+    module, objective = step.module, step.objective
+    step.model.eval()
     zero = torch.zeros((), dtype=torch.float64, device=step.fabric.device)
     sums: dict[str, Tensor | int] = {}
     for batch, labels, _ in batches:

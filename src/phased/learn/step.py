@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,7 +49,7 @@ class Step:
     fabric: Devices
     objective: Objective | None = None
     charged: float | Tensor = 1.0
-    module: nn.Module = field(init=False)  # the model, wrapped
+    module: Callable[[Batch], Tensor] = field(init=False)  # the call of the model on the devices
 
     def __post_init__(self) -> None:
         self.module, self.optimizer = self.fabric.setup(self.model, self.optimizer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -86,15 +85,6 @@ class Store:
             without = ", ".join(sorted(map(repr, missing)))
             raise ValueError(f"'{path}' must be the checkpoint of this training, got one without {without}. {CURE}")
 
-    def make_room(self) -> None:
-        """Raise an OSError if two checkpoints, the old and the new, do not fit.
-
-        Each has the weights, Adam's two averages of their size and, if there is one, the average of the parameters.
-        """
-        if self.fabric.is_global_zero:
-            size = sum(tensor.numel() * tensor.element_size() for tensor in self.parts["model"].state_dict().values())
-            files.writable(self.folder, room=2 * (4 if "average" in self.parts else 3) * size)
-
     def keep(self, curve: Sequence[Epoch]) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
@@ -108,23 +98,6 @@ class Store:
         if self.fabric.is_global_zero:
             lines = "".join(json.dumps(epoch._asdict()) + "\n" for epoch in curve)
             files.write_whole(self.folder / LOG, lines.encode())
-
-
-def check_log(folder: Path) -> None:
-    """Raise a FileExistsError if the log in a folder was not written by a training whose checkpoint is beside it."""
-    log, keys = folder / LOG, set(Epoch._fields)
-    if not os.path.lexists(log) or (log.is_file() and not log.stat().st_size):
-        return
-    try:
-        lines = log.read_bytes().splitlines() if log.is_file() and (folder / CHECKPOINT).is_file() else [b""]
-        if all({"epoch", "loss", "test"} <= json.loads(line).keys() <= keys for line in lines):
-            return
-    except (OSError, ValueError, AttributeError, RecursionError):
-        pass
-    raise FileExistsError(
-        f"'{log}' must be the log of a training with its '{CHECKPOINT}' beside it, got another file, which would be replaced. "
-        f"Move it away, or choose another folder."
-    )
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,8 @@ from typing import Literal
 
 import torch
 
-from phased.data.nmnist import Member, open_recordings, source_in
+from phased.data.nmnist import Member, open_recordings, place_of
+from phased.data.nmnist import members as members_in
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
@@ -74,7 +75,7 @@ def count(source: Source) -> int:
 
 def members(folder: str, split: Split) -> list[Member]:
     """Return the real recordings of a split in a folder; "" is PHASED_DATA."""
-    return source_in(find_nmnist(folder or None), split).members()
+    return members_in(find_nmnist(folder or None), split)
 
 
 def identity(folder: str) -> str:
@@ -91,7 +92,7 @@ def identity(folder: str) -> str:
 def has_real(folder: str = "", split: Split = "test") -> bool:
     """Return whether a folder has real recordings of this split; "" is PHASED_DATA."""
     try:
-        source_in(find_nmnist(folder or None), split)
+        place_of(find_nmnist(folder or None), split)
     except FileNotFoundError:
         return False
     return True

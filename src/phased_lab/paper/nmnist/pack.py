@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from phased.classifier import About, Classifier, Score
-from phased.classifier.network import sizes_in
+from phased.classifier.network import Sizes
+from phased.data.recording import NMNIST
 from phased.model_folder import restored
 from phased_lab.runs.record import Record
 from phased_lab.runs.taught import student_of
@@ -40,8 +41,15 @@ def classifier_of(record: Record, state: Mapping[str, Tensor], folder: str = "")
 def network(state: Mapping[str, Tensor]) -> Any:
     """The network of a state_dict; its sizes follow from the shapes, the gate's shape from the layer's own settings."""
     state = student_of(state)
+    if not {"encoder.pixel.weight", "rnn.weight_hh_l0", "linear.weight"} <= state.keys():
+        raise ValueError("the network must be a Readout with an EventEmbedding, got another. Name a run of a Phased LSTM.")
     settings = getattr(state, "_metadata", {}).get("rnn", {}).get("settings", {})
-    sizes = sizes_in(state, gate=settings.get("gate", "triangle"))
+    embedding, units = state["encoder.pixel.weight"].shape[1], state["rnn.weight_hh_l0"].shape[1]
+    layers = sum(name.startswith("rnn.weight_hh_l") for name in state)
+    width = state["linear.weight"].shape[1]
+    hidden, read = state["hidden.weight"].shape if "hidden.weight" in state else (0, width)
+    gate = settings.get("gate", "triangle")
+    sizes = Sizes(NMNIST, embedding, "lstm", units, layers, gate, mean=read == 2 * units, hidden=hidden)
     return restored(lambda: sizes.build(len(state["linear.bias"])), state)
 
 
