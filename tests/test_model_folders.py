@@ -265,6 +265,8 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"silence": -9.0}, CHANGED),
         ({"scores": []}, f"{NO_CONFIG}: its 'scores' must be of type dict, got list"),
         ({"begin": [300.0, 0.0]}, f"{NO_CONFIG}: .*standard deviation must be positive"),
+        ({"deviation": [0.0] * 39}, f"{NO_CONFIG}: .*must be 39 numbers, and deviations positive"),
+        ({"durations": []}, f"{NO_CONFIG}: .*'durations' must be of 6 words, got 0"),
     ],
 }
 

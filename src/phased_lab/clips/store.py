@@ -152,26 +152,17 @@ class Clips:
         tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self) if field.name != "names"}
         return replace(self, **tensors)
 
-    def rows(self, names: Iterable[str]) -> Tensor:
-        """Return the rows of the clips with these names, in the order given, (n,) int64.
-
-        Raises:
-            KeyError: a clip is not there.
-        """
-        place = {name: row for row, name in enumerate(self.names)}
-        return torch.tensor([place[name] for name in names])
-
 
 def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int = 100) -> Clips:
     """Load prepared clips.
 
     Args:
         folder: `Prepared.folder`.
-        names: the clips to load; by default all.
+        names: the clips to load; by default all, sorted.
         rate: rows of MFCCs a second: 100, the paper's high resolution, or 25, its low resolution.
 
     Returns:
-        The clips, sorted by name.
+        The clips, in the order of their names.
 
     Raises:
         BadClip: a file is missing or damaged.
@@ -180,7 +171,7 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     """
     if rate not in RESOLUTIONS:
         raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")
-    ordered = sorted(set(read_list(Path(folder)).jump if names is None else names))
+    ordered = tuple(read_list(Path(folder)).jump if names is None else names)
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
     tensor, clips = torch.from_numpy, [read(Path(folder), name) for name in ordered]
@@ -189,7 +180,7 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     sentences = [clip.sentence for clip in clips if clip.sentence is not None]  # all stored clips have one
     words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
     jump = torch.tensor([clip.jump for clip in clips], dtype=torch.float32)
-    return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
+    return Clips(ordered, Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
 
 
 class Split(NamedTuple):

@@ -22,7 +22,7 @@ from phased.learn.store import Epoch
 from phased.machine import cores
 from phased_lab.runs import discovery
 from phased_lab.runs.folder import lines
-from phased_lab.runs.progress import Show, nothing, shown
+from phased_lab.runs.progress import Show, shown
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import SCALES, Run, compare, execute, write
 
@@ -80,7 +80,7 @@ def sweep(
     jobs: int = 1,
     cluster: str | None = None,
     device: str = "auto",
-    show: Show = nothing,
+    show: Show = lambda *what: None,
 ) -> Summary:
     """Run what has no record yet: `jobs` runs at a time on this machine, or one on each worker of a dask cluster.
 

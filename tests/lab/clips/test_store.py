@@ -51,9 +51,8 @@ def test_single_clips_are_read_without_the_others(made):
     every = load_clips(made.folder)
     store.file_of(made.folder, made.names[1]).unlink()
     some = load_clips(made.folder, [made.names[2], made.names[0]])
-    assert some.names == (made.names[0], made.names[2])
-    assert every.rows(some.names).tolist() == [0, 2]
-    assert torch.equal(some.video.arrays["x"], every.video.rows(torch.tensor([0, 2])).arrays["x"])
+    assert some.names == (made.names[2], made.names[0])
+    assert torch.equal(some.video.arrays["x"], every.video.rows(torch.tensor([2, 0])).arrays["x"])
     with pytest.raises(ValueError, match="at least one clip"):
         load_clips(made.folder, [])
     with pytest.raises(ValueError, match="rate must be 100 or 25"):

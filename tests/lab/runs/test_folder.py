@@ -1,13 +1,12 @@
 """Folders of records: lines that are not records are named and not changed, and gathering loses no record."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from phased_lab.report.seeds import groups
-from phased_lab.runs.folder import GATHERING, gather, read
+from phased_lab.runs.folder import gather, read
 from phased_lab.runs.record import parse
 
 
@@ -36,10 +35,8 @@ def test_a_folder_that_is_not_there_is_an_error_with_the_cure(use, tmp_path):
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder but the lock, by its path."""
-    found = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    found.pop(GATHERING, None)
-    return found
+    """Every file under a folder, by its path."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def lines_in(folder: Path) -> list[str]:
@@ -101,36 +98,28 @@ def test_records_of_one_name_at_two_scales_or_with_two_settings_are_both_kept(re
     assert len(read(tmp_path).records) == 2
 
 
-@pytest.mark.parametrize("rest", ["{}\n", '{"experiment": "freq', "garbage\n" * 20])
-def test_files_that_are_not_all_records_of_their_place_stay_as_they_are(some, result, rest):
+def test_records_that_belong_elsewhere_stay_where_they_are(some, result):
     line = json.dumps(result(seed=77, epochs=2)) + "\n"
-    kept = {"mixed.jsonl": line + rest, "notes.txt": "of mine", "mine.jsonl": line, "backup/frequency.jsonl": line}
+    kept = {"notes.txt": "of mine", "mine.jsonl": line, "backup/frequency.jsonl": line}
     for name, text in kept.items():
         (some / name).parent.mkdir(exist_ok=True)
         (some / name).write_text(text)
-    with pytest.warns(UserWarning, match=r"mixed\.jsonl.*: skipped, .*was not changed"):
-        gather(some)
+    gather(some)
     found = files_in(some)
     assert found.keys() == STUDIES | kept.keys()
     assert {name: found[name].decode() for name in kept} == kept
 
 
-def test_a_study_file_that_is_not_all_records_is_an_error_and_nothing_moves(some):
-    (some / "frequency.jsonl").write_text('{"experiment": "freq')
+@pytest.mark.parametrize("name", ["frequency.jsonl", "frequency/cut.jsonl"])
+def test_a_file_that_is_not_all_records_is_an_error_and_nothing_moves(some, name):
+    (some / name).write_text('{"experiment": "freq')
     before = files_in(some)
     with (
-        pytest.warns(UserWarning, match=r"frequency\.jsonl', line 1: skipped"),
-        pytest.raises(ValueError, match=r"frequency\.jsonl' must be a file with a record in every line\. Repair it"),
+        pytest.warns(UserWarning, match=rf"{name}', line 1: skipped"),
+        pytest.raises(ValueError, match=rf"{name}' must be a file with a record in every line\. Repair it"),
     ):
         gather(some)
     assert files_in(some) == before
-
-
-def test_gathering_twice_at_once_loses_nothing(some):
-    before = lines_in(some)
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(gather, [some] * 8))
-    assert lines_in(some) == before
 
 
 def test_a_disk_that_is_full_loses_no_record(some, monkeypatch):

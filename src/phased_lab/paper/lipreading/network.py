@@ -84,8 +84,7 @@ class LipNetwork(Network):
         if self.model != "phased" or self.layers_normalised:
             lower = self.layer(features, first, period=periods[0], **gate)
             return Two(lower, self.layer(first, second, period=periods[1], **gate), self.dropout)
-        if first != second:
-            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
+        assert first == second
         return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
 
 

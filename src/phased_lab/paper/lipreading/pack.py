@@ -33,12 +33,12 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
     }
     task = Sentences(**of_task | {"folder": folder})
     loaded = task.load()
-    spans = loaded.clips.spans[loaded.train].double().numpy()
+    count = len(loaded.parts.train)
+    spans = loaded.clips.spans[:count].double().numpy()
     video, audio, merged, _ = settings["units"]
     about = About(
         record.command,
-        f"{len(loaded.train):,} clips of GRID (Cooke et al. 2006): those of its speakers that were at hand, without a tenth for "
-        f"testing.",
+        f"{count:,} clips of GRID (Cooke et al. 2006): those of its speakers that were at hand, without a tenth for testing.",
         versions={str(name): str(version) for name, version in record.versions.items()},
         date=record.date,
         tested=tuple(loaded.parts.test),

@@ -75,7 +75,7 @@ class Sentences(Loadable):
     def load(self) -> Loaded:
         """The clips in memory; a ValueError if they are not as many as the settings say."""
         loaded = data.load(data.prepared_folder(self.folder), RATES[self.resolution], self.split, self.most)
-        found, names = (len(loaded.train), len(loaded.test)), data.identity(loaded.parts)
+        found, names = (len(loaded.parts.train), len(loaded.parts.test)), data.identity(loaded.parts)
         if found != tuple(self.clips):
             raise ValueError(
                 f"expected {self.clips[0]} clips for training and {self.clips[1]} for testing, as in the settings of the run, "
@@ -102,8 +102,8 @@ class ClipsOnDevice(OnDevice):
 
     def __init__(self, task: Sentences, device: torch.device, size: int) -> None:
         loaded = task.load()
-        super().__init__(STREAM, {"train": loaded.train, "test": loaded.test}, device, size)
-        clips = loaded.clips
+        clips, train = loaded.clips, len(loaded.parts.train)
+        super().__init__(STREAM, {"train": torch.arange(train), "test": torch.arange(train, len(clips))}, device, size)
         self.task, self.frames, self.sounds = task, clips.video.offset.diff(), clips.sound.offset.diff()
         self.steps = timeline_steps(clips)
         there = clips.to(device)
