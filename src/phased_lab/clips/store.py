@@ -184,11 +184,10 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
 
 
 class Split(NamedTuple):
-    """The names of the clips for training and for testing, and the seed that chose them."""
+    """The names of the clips for training and for testing."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
-    seed: int
 
 
 def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
@@ -207,7 +206,7 @@ def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
 
     Example:
         >>> split(["s1/a", "s1/b", "s1/c", "s1/d"], seed=0, test=0.25)
-        Split(train=('s1/a', 's1/b', 's1/d'), test=('s1/c',), seed=0)
+        Split(train=('s1/a', 's1/b', 's1/d'), test=('s1/c',))
     """
     ordered = sorted(names)
     if len(ordered) < 2 or len(set(ordered)) != len(ordered):
@@ -217,4 +216,4 @@ def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
     count = min(max(round(test * len(ordered)), 1), len(ordered) - 1)
     chosen = set(np.random.default_rng(seed).permutation(len(ordered))[:count].tolist())
     train = tuple(name for row, name in enumerate(ordered) if row not in chosen)
-    return Split(train, tuple(ordered[row] for row in sorted(chosen)), seed)
+    return Split(train, tuple(ordered[row] for row in sorted(chosen)))

@@ -62,7 +62,8 @@ def read_alignment(path: Path | str) -> Sentence:
     words: list[str] = []
     spans: list[tuple[int, int]] = []
     end = 0
-    for number, line in enumerate(_lines(Path(path)), 1):
+    lines = read_bytes(Path(path), BadClip).decode("ascii", "replace").splitlines()
+    for number, line in enumerate(filter(str.strip, lines), 1):
         try:
             first, last, word = line.split()
             span = int(first), int(last)
@@ -82,14 +83,6 @@ def read_alignment(path: Path | str) -> Sentence:
         )
     ids = np.array([WORD_ID[word] for word in words], np.int64)
     return Sentence(ids, np.array(spans, np.float32) / np.float32(UNITS_PER_MS))
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = read_bytes(path, BadClip).decode("ascii")
-    except UnicodeDecodeError as error:
-        raise BadClip(path, "an alignment must be text in ASCII, and is not. Copy it again.", error.start) from None
-    return [line for line in text.splitlines() if line.strip()]
 
 
 def spelled(name: str) -> tuple[str, ...] | None:

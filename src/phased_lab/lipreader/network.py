@@ -64,7 +64,6 @@ def samples_of(clip: Clip, rate: int, scaling: Scaling, sense: Sense = "both") -
     return {"video": video, "audio": audio}
 
 
-SIDE = 48  # pixels of a picture
 FEATURES = 16 * 2 * 2  # of a picture, after the convolutions
 SOUND = 39  # MFCCs, first and second differences
 
