@@ -134,7 +134,7 @@ def draw_curves(
         place = {"condition": about.condition(group.condition), "label": look.label, "seeds": group.test.n}
         for epoch, point in group.curve(field):
             rows.append(place | {"epoch": epoch, "mean": unit * point.mean, "low": unit * point.low, "high": unit * point.high})
-    last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
+    last = max(row["epoch"] for row in rows)
     # Fewer than ten epochs have a tick each. Vega's default would add fractions.
     ticks = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=6)
     y = alt.Y(

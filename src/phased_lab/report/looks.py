@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phased.pictures.style import OTHERS, shades
-from phased_lab.report.seeds import Group, natural
+from phased_lab.report.seeds import Group
 from phased_lab.runs.record import Record
 
 # Lengths of dashes and gaps in pixels, a solid line first.
@@ -36,7 +36,7 @@ def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
     found = []
     for group in groups:
         same = [other for other in groups if other.model == group.model]
-        variants = sorted({other.variant for other in same}, key=natural)
+        variants = sorted({other.variant for other in same})
         conditions = list(dict.fromkeys(other.condition for other in same))
         tones = shades(colour(group), len(conditions if of_conditions else variants))
         tone = tones[conditions.index(group.condition) if of_conditions else variants.index(group.variant)]

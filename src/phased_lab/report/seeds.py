@@ -106,9 +106,9 @@ class Group:
         return self.experiment.claims.get((self.model, self.condition))
 
     def curve(self, field: str = "test") -> list[tuple[int, Spread]]:
-        """Return one field of the learning curve over seeds, at the epochs that all seeds have."""
-        runs = [{point.epoch: getattr(point, field) for point in record.curve} for record in self.records]
-        return [(epoch, spread(run[epoch] for run in runs)) for epoch in sorted(set.intersection(*map(set, runs)))]
+        """Return one field of the learning curve over seeds."""
+        epochs = zip(*(record.curve for record in self.records), strict=False)
+        return [(points[0].epoch, spread(getattr(point, field) for point in points)) for points in epochs]
 
 
 place_of = attrgetter("experiment", "study", "scale", "data", "model", "condition", "variant")
@@ -130,7 +130,7 @@ def _order(group: Group) -> tuple[Any, ...]:
         _place(group.data, list(about.data)),
         _place(group.condition, list(about.conditions)),
         _place(group.model, [kind.name for kind in about.models]),
-        natural(group.variant),
+        group.variant,
         _place(group.study, [study.name for study in about.studies]),
     )
 
@@ -138,13 +138,6 @@ def _order(group: Group) -> tuple[Any, ...]:
 def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
     """A sort key: known names first, in their order, then the others by name."""
     return [*known, name].index(name), name
-
-
-def natural(text: str) -> list[tuple[int, Any]]:
-    """Return a sort key that compares numbers inside a text by value: 'r_on 0.05' before 'r_on 0.1'."""
-    # The split has numbers at odd indices. str.isdigit would not do: '²' is a digit to Python, and float('²') fails.
-    parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
-    return [(0, float(part)) if place % 2 else (1, part) for place, part in parts if part]
 
 
 def sections(of: Sequence[Group]) -> list[list[Group]]:
