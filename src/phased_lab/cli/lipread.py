@@ -22,15 +22,10 @@ DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 @dataclass
 class Lips(Answers):
-    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip.
+    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip."""
 
-    Args:
-        sense: the senses to use.
-        align: where the times of words are.
-    """
-
-    sense: Sense = "both"
-    align: Path | None = None
+    sense: Sense = "both"  # the senses to use
+    align: Path | None = None  # where the times of words are
 
     model: LipReader
     suffixes = sorted(VIDEO)

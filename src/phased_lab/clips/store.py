@@ -30,15 +30,10 @@ AGAIN = "Delete it, and prepare them again."
 
 
 class Listed(NamedTuple):
-    """The clips in a folder.
+    """The clips in a folder."""
 
-    Attributes:
-        key: what they were made from.
-        jump: `Clip.jump` of each clip, by its name, in the order of names.
-    """
-
-    key: str
-    jump: dict[str, float]
+    key: str  # what they were made from
+    jump: dict[str, float]  # `Clip.jump` of each clip, by its name, in the order of names
 
 
 def write(folder: Path, name: str, clip: Clip, key: str = "") -> None:

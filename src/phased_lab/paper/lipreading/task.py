@@ -35,41 +35,25 @@ class Sentences(Loadable):
 
     An epoch visits every training clip once. In the test of every epoch there is video alone; further tests have sound alone,
     and both.
-
-    Args:
-        resolution: "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames.
-        clips: the number of clips for training and for testing.
-        names: digest of the names of the clips, so that results of other clips are not taken for these; "" for any clips.
-        most: how many clips are used, the first of every speaker; 0 for all.
-        split: seed of the random split into train and test.
-        silent: share of the training clips, drawn anew in every epoch, whose sound is masked to zero.
-        blind: share whose pictures are masked to zero.
-        flip: whether training clips are mirrored at random.
-        shift: training clips are moved by up to this many pixels in x and in y.
-        zoom: they are enlarged or reduced by up to this share.
-        light: their contrast is changed by up to this share, and their brightness by up to this many standard deviations.
-        begin: they begin at a random time from 0 to this, ms. Otherwise the gates of a Phased LSTM are in the same phase whenever
-            a clip is shown.
-        noise: standard deviation of random numbers that are added to their standardised MFCCs.
-        sense: what is present in the test.
-        folder: where the clips are; see `data.prepared_folder`. Not a setting of a run.
     """
 
-    resolution: Resolution = "high"
-    clips: tuple[int, int] = GRID_CLIPS
-    names: str = ""
-    most: int = 0
-    split: int = 0
-    silent: float = 0.5
-    blind: float = 0.25
-    flip: bool = False
-    shift: float = 0.0
-    zoom: float = 0.0
-    light: float = 0.0
+    resolution: Resolution = "high"  # "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames
+    clips: tuple[int, int] = GRID_CLIPS  # how many are for training and for testing
+    names: str = ""  # digest of their names, so that results of other clips are not taken for these; "" for any clips
+    most: int = 0  # how many clips are used, the first of every speaker; 0 for all
+    split: int = 0  # seed of the random split into train and test
+    # Changes of the training clips, drawn anew in every epoch.
+    silent: float = 0.5  # share of the clips whose sound is masked to zero
+    blind: float = 0.25  # share of the clips whose pictures are masked to zero
+    flip: bool = False  # whether they are mirrored at random
+    shift: float = 0.0  # they are moved by up to this many pixels in x and in y
+    zoom: float = 0.0  # they are enlarged or reduced by up to this share
+    light: float = 0.0  # contrast changes by up to this share, and brightness by up to this many standard deviations
+    # They begin at a random time from 0 to this, ms. Otherwise gates are in the same phase whenever a clip is shown.
     begin: float = 0.0
-    noise: float = 0.0
-    sense: Sense = "video"
-    folder: str = field(default="", repr=False, metadata={"setting": False})
+    noise: float = 0.0  # standard deviation of random numbers that are added to the standardised MFCCs
+    sense: Sense = "video"  # what is present in the test
+    folder: str = field(default="", repr=False, metadata={"setting": False})  # where the clips are: `data.prepared_folder`
     classes: ClassVar[int] = len(WORDS)
 
     def load(self) -> Loaded:
