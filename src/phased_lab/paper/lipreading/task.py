@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple, get_args
 
@@ -100,7 +100,10 @@ class ClipsOnDevice(OnDevice):
         clips, there = self.clips, rows.to(self.device, non_blocking=True)
         video = samples_of(clips.video, there, int(self.frames[rows].max()))
         sound = samples_of(clips.sound, there, int(self.sounds[rows].max()))
-        streams = {"video": video._replace(x=pictures_of(video.x, changes)), "audio": sound._replace(x=heard(sound.x, changes))}
+        heard = sound.x + self.task.noise * self.normal(*sound.x.shape) if split == "train" and self.task.noise else sound.x
+        if changes.heard is not None:
+            heard = heard * changes.heard.view(1, -1, 1)
+        streams = {"video": video._replace(x=pictures_of(video.x, changes)), "audio": sound._replace(x=heard)}
         spans = clips.spans[there]
         if changes.begin is not None:
             streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
@@ -129,8 +132,6 @@ class ClipsOnDevice(OnDevice):
         if task.begin:
             drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
             changes = changes._replace(begin=task.begin * drawn)
-        if task.noise:
-            changes = changes._replace(noise=lambda *shape: task.noise * self.normal(*shape))
         return changes
 
     def placed(self, size: int) -> Tensor:
@@ -146,29 +147,19 @@ class ClipsOnDevice(OnDevice):
 
 
 class Changes(NamedTuple):
-    """Changes of each of B clips. None makes no change.
+    """Changes of each of B clips. None makes no change."""
 
-    `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
-    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `noise` makes
-    what is added to its standardised sound, from the shape; `seen` and `heard` are whether its pictures and its sound are
-    present, (B,) bool. A modality that is not present is zero.
-    """
-
-    placed: Tensor | None = None
-    light: Tensor | None = None
-    begin: Tensor | None = None
-    noise: Callable[..., Tensor] | None = None
-    seen: Tensor | None = None
-    heard: Tensor | None = None
+    placed: Tensor | None = None  # an affine map of the pictures, as `torch.nn.functional.affine_grid` takes it, (B, 2, 3)
+    light: Tensor | None = None  # a factor and an offset of the standardised gray levels, (B, 2)
+    begin: Tensor | None = None  # the time at which the clip begins, ms, (B,) float64
+    seen: Tensor | None = None  # whether the pictures are present, (B,) bool; otherwise they are zero
+    heard: Tensor | None = None  # whether the sound is present
 
 
 def timeline_steps(clips: Clips) -> Tensor:
     """The number of different times of frames and sound of each clip, (R,) int64."""
-    counts = []
-    for row in range(len(clips)):
-        times = [part.rows(torch.tensor([row])).arrays["time"] for part in (clips.video, clips.sound)]
-        counts.append(len(torch.unique(torch.cat(times))))
-    return torch.tensor(counts)
+    both = (torch.split(part.arrays["time"], part.offset.diff().tolist()) for part in (clips.video, clips.sound))
+    return torch.tensor([len(torch.unique(torch.cat(times))) for times in zip(*both, strict=True)])
 
 
 def samples_of(clips: Ragged, rows: Tensor, steps: int) -> Samples:
@@ -196,12 +187,6 @@ def pictures_of(frames: Tensor, changes: Changes) -> Tensor:
     if changes.seen is not None:
         x = x * changes.seen.view(1, -1, 1, 1)
     return x.unsqueeze(2)
-
-
-def heard(sound: Tensor, changes: Changes) -> Tensor:
-    """The sound with its noise, and zero where it is not present."""
-    x = sound if changes.noise is None else sound + changes.noise(*sound.shape)
-    return x if changes.heard is None else x * changes.heard.view(1, -1, 1)
 
 
 def labels(timeline: Timeline, words: Tensor, spans: Tensor) -> tuple[Tensor, Tensor, Tensor]:
