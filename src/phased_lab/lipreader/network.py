@@ -53,15 +53,12 @@ def samples_of(clip: Clip, rate: int, scaling: Scaling, sense: Sense = "both") -
     Pictures are (F, 1, 1, 48, 48), rows of sound (M, 1, 39), times (F, 1) and (M, 1) in ms.
     """
     sound, heard = map(torch.from_numpy, clip.sound(rate))
-    pictures = standardised(torch.from_numpy(clip.frames)).view(len(clip.frames), 1, 1, *clip.frames.shape[1:])
-    rows = scaling(sound).unsqueeze(1)
-    video = Samples(pictures, torch.from_numpy(clip.time).unsqueeze(1), torch.tensor([len(pictures)]))
-    audio = Samples(rows, heard.unsqueeze(1), torch.tensor([len(rows)]))
-    if sense == "video":
-        audio = audio._replace(x=torch.zeros_like(rows))
-    if sense == "audio":
-        video = video._replace(x=torch.zeros_like(pictures))
-    return {"video": video, "audio": audio}
+    pictures, seen = torch.from_numpy(clip.frames), torch.from_numpy(clip.time)
+    streams = {"video": (standardised(pictures)[:, None, None], seen), "audio": (scaling(sound)[:, None], heard)}
+    return {
+        name: Samples(x if sense in (name, "both") else torch.zeros_like(x), time[:, None], torch.tensor([len(x)]))
+        for name, (x, time) in streams.items()
+    }
 
 
 FEATURES = 16 * 2 * 2  # of a picture, after the convolutions

@@ -163,17 +163,11 @@ def gates(model: torch.nn.Module) -> Gates | None:
 
 def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | None, device: torch.device) -> Record:
     """The record of a finished run."""
+    shared = ("experiment", "study", "variant", "data", "name", "condition", "scale", "settings", "command")
     return Record(
-        experiment=run.experiment,
-        study=run.study,
-        variant=run.variant,
-        data=run.data,
-        name=run.name,
+        **{name: getattr(run, name) for name in shared},
         model=run.network.model,
-        condition=run.condition,
-        scale=run.scale,
         seed=run.training.seed,
-        settings=run.settings,
         curve=tuple(trained.curve),
         evaluations=trained.evaluations,
         wall=trained.wall,
@@ -183,7 +177,6 @@ def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | No
         versions={"phased": phased.__version__, "torch": torch.__version__, "python": platform.python_version()},
         machine={"processor": processor(), "device": device_name(device), "threads": torch.get_num_threads()},
         date=time.strftime("%Y-%m-%d"),
-        command=run.command,
     )
 
 

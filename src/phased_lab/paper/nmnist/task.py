@@ -63,15 +63,10 @@ class Digits(Loadable):
 
     def sources(self, split: Split) -> list[tuple[Source, int]]:
         """Return the sources of a split, with the number of visits per epoch to each recording."""
+        own = self.source("real" if self.recordings == "real" else "simulated", split)
         if split == "test":
-            own = self.source("real" if self.recordings == "real" else "simulated", "test")
             return [(source, 1) for source in self.tested or (own,)]
-        found: list[tuple[Source, int]] = []
-        if self.recordings != "real":
-            found.append((self.source("simulated", "train"), 1))
-        if self.recordings != "simulated":
-            found.append((self.source("real", "train"), self.repeat if self.recordings == "both" else 1))
-        return found
+        return [(own, 1), (self.source("real", split), self.repeat)] if self.recordings == "both" else [(own, 1)]
 
     @property
     def repeat(self) -> int:
