@@ -95,22 +95,14 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
 
 
 class Prepared(NamedTuple):
-    """What `prepare` made.
+    """What `prepare` made."""
 
-    Attributes:
-        folder: where they are, for `load_clips`.
-        names: of all prepared clips, `<speaker>/<sentence>`, sorted.
-        skipped: the errors of the clips that were left out.
-        contradictions: clips whose alignment has other words than their name spells. They are kept: the alignment says what was
-            spoken.
-        damaged: clips in which some pictures are damaged, though they decode. They are kept; `Clips.jump` finds them.
-    """
-
-    folder: Path
-    names: tuple[str, ...]
-    skipped: tuple[BadClip, ...]
+    folder: Path  # where the clips are, for `load_clips`
+    names: tuple[str, ...]  # of all prepared clips, `<speaker>/<sentence>`, sorted
+    skipped: tuple[BadClip, ...]  # the errors of the clips that were left out
+    # Clips whose alignment has other words than their name spells. They are kept: the alignment says what was spoken.
     contradictions: tuple[str, ...]
-    damaged: tuple[str, ...]
+    damaged: tuple[str, ...]  # clips with damaged pictures, though they decode. They are kept; `Clips.jump` finds them
 
 
 def prepare(

@@ -120,24 +120,14 @@ def unpacked(image: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame.
+    """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame."""
 
-    Args:
-        names: `<speaker>/<sentence>` of each clip.
-        video: `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32.
-        sound: `x`, 13 MFCCs, their first and their second differences, (M, 39) float32, and `time`, the end of each window, (M,)
-            float32.
-        words: ids of the six words of each clip, (R, 6) int64; `WORDS` has the words.
-        spans: when each word begins and ends, (R, 6, 2) float32.
-        jump: the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged.
-    """
-
-    names: tuple[str, ...]
-    video: Ragged
-    sound: Ragged
-    words: Tensor
-    spans: Tensor
-    jump: Tensor
+    names: tuple[str, ...]  # `<speaker>/<sentence>` of each clip
+    video: Ragged  # `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32
+    sound: Ragged  # `x`, 13 MFCCs, their first and second differences, (M, 39), and `time`, the end of each window, (M,), float32
+    words: Tensor  # ids of the six words of each clip, (R, 6) int64; `WORDS` has the words
+    spans: Tensor  # when each word begins and ends, (R, 6, 2) float32
+    jump: Tensor  # the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged
 
     def __len__(self) -> int:
         return len(self.names)
