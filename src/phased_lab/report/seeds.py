@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import Claim, Experiment
+from phased_lab.runs.descriptor import Claim, Experiment, Kind
 from phased_lab.runs.record import Record, flat
 from phased_lab.runs.run import SCALES
 
@@ -61,9 +61,14 @@ class Group:
     variant: str
 
     @property
+    def kind(self) -> Kind:
+        """The kind of its network."""
+        return self.experiment.kind(self.model)
+
+    @property
     def label(self) -> str:
         """Model and variant."""
-        return ", ".join(filter(None, (self.experiment.kind(self.model).label, self.variant)))
+        return ", ".join(filter(None, (self.kind.label, self.variant)))
 
     @property
     def section(self) -> tuple[str, str, str]:
@@ -172,7 +177,7 @@ def compared(section: Sequence[Group]) -> list[Group]:
     if "updates" not in about.charts or about.metric != "accuracy":
         return []
     studies = about.updates_of
-    shown = [group for group in section if about.kind(group.model).recurrent and (not studies or group.study in studies)]
+    shown = [group for group in section if group.kind.recurrent and (not studies or group.study in studies)]
     settings = Counter(group.condition for group in shown if group.gated)
     most = max(settings.values(), default=0)
     if most < FEWEST_SETTINGS:

@@ -193,7 +193,7 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
 
 def updated(group: Group) -> str:
     """The mean share of updated units, or "-" for a network without steps."""
-    if not group.experiment.kind(group.model).recurrent:
+    if not group.kind.recurrent:
         return "-"
     return f"{100 * group.updates.mean:.1f} %" if group.gated else "every step"
 

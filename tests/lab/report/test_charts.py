@@ -1,19 +1,17 @@
 """The data of each chart are the numbers of its records."""
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from phased.pictures.style import OTHERS, shades
+from phased.pictures.style import shades
 from phased_lab.report import looks
 from phased_lab.report.charts import figures
 from phased_lab.report.seeds import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
-from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind
+from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED
 from records import grouped
 
 EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
@@ -150,20 +148,12 @@ def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found, 
     assert note.endswith("% after.")
 
 
-def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_none(found, result, monkeypatch):
+def test_a_model_has_one_colour_in_every_figure(found):
     for key in ("frequency", "superimposed"):
         shown = main(of(found, key))
         for group, look in zip(shown, looks.looks(shown), strict=True):
             (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
-            assert looks.colour(group) == own
             assert look.colour == own or group.variant
-    about = replace(discovery.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
-    monkeypatch.setattr(discovery, "experiment", lambda name: about)
-    lines = grouped(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
-    colours = {group.model: looks.colour(group) for group in lines}
-    assert colours["bn-lstm"] == BN_LSTM.colour
-    assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
-    assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
 
 
 def test_shades_are_all_different():
