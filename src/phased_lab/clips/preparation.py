@@ -161,19 +161,15 @@ def prepare(
         if not stored:
             first = skipped[0]
             raise BadClip(first.path, f"{first.what} All {len(skipped)} clips are bad; this is the first.", first.byte)
-        jump = store.write_list(place, {name: each.about["jump"] for name, each in stored.items()}, _key(clips)).jump
-    differing = (contradiction(name, [WORDS[word] for word in each.arrays["words"]]) for name, each in stored.items())
-    return Prepared(
-        place,
-        tuple(jump),
-        tuple(skipped),
-        tuple(text for text in differing if text is not None),
-        tuple(
-            f"{name}: two frames in a row differ by {change:.0f} gray levels on average."
-            for name, change in jump.items()
-            if change > DAMAGED
-        ),
+        jump = {name: stored[name].about["jump"] for name in sorted(stored)}
+        store.write_list(place, jump, _key(clips))
+    told = (contradiction(name, [WORDS[word] for word in each.arrays["words"]]) for name, each in stored.items())
+    damaged = (
+        f"{name}: two frames in a row differ by {change:.0f} gray levels on average."
+        for name, change in jump.items()
+        if change > DAMAGED
     )
+    return Prepared(place, tuple(jump), tuple(skipped), tuple(filter(None, told)), tuple(damaged))
 
 
 def prepared(folder: Path | str | None = None) -> Path | None:

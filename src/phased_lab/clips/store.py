@@ -65,11 +65,9 @@ def read(folder: Path, name: str) -> Clip:
     return Clip(unpacked(arrays["image"], len(arrays["time"])), arrays["time"], rows, sentence, stored.about["jump"])
 
 
-def write_list(folder: Path, jump: Mapping[str, float], key: str = "") -> Listed:
-    """Write down which clips a folder has."""
-    listed = Listed(key, dict(sorted(jump.items())))
-    files.write_whole(folder / LIST, json.dumps(listed._asdict(), indent=0).encode())
-    return listed
+def write_list(folder: Path, jump: Mapping[str, float], key: str = "") -> None:
+    """Write down which clips a folder has, in the order of their names."""
+    files.write_whole(folder / LIST, json.dumps({"key": key, "jump": jump}, indent=0).encode())
 
 
 def read_list(folder: Path) -> Listed:
