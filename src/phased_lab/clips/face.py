@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +47,7 @@ def find_face(frames: NDArray[np.uint8]) -> Box | None:
         >>> find_face(np.zeros((2, 288, 360), np.uint8)) is None
         True
     """
-    cascade = _cascade(get_ident())
+    cascade = _cascade()
     smallest = round(SMALLEST * frames.shape[1])
     detections = [cascade.detectMultiScale(frame, 1.1, 3, minSize=(smallest, smallest)) for frame in frames[::EVERY]]
     largest = [max(found, key=lambda box: float(box[2])) for found in detections if len(found)]
@@ -83,9 +81,8 @@ def cropped(frames: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
     return np.stack([cv2.resize(face, (SIDE, SIDE), interpolation=kind) for face in faces])
 
 
-@cache
-def _cascade(thread: int) -> Any:
-    """The detector of a thread, read once. Two threads must not use one at the same time."""
+def _cascade() -> Any:
+    """Read the detector, which takes 5 ms. Two threads must not use one at the same time."""
     cv2 = module("cv2", "finding faces", "video")
     if not hasattr(cv2, "CascadeClassifier"):
         raise ModuleNotFoundError(

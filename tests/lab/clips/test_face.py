@@ -17,13 +17,12 @@ from videos import write_alignment, write_video
 def test_the_box_is_the_median_of_the_largest_detections_and_narrower_and_lower(monkeypatch):
     good, small, wrong = (100, 80, 100, 100), (0, 0, 50, 50), (300, 200, 60, 60)
     detector = Mock(side_effect=[[small, good], [good], [], [wrong], [good, small]])
-    monkeypatch.setattr(module, "_cascade", lambda thread: Mock(detectMultiScale=detector))
+    monkeypatch.setattr(module, "_cascade", lambda: Mock(detectMultiScale=detector))
     assert find_face(np.zeros((33, 288, 360), np.uint8)) == Box(110, 105, 80)
     assert detector.call_count == 5, "every 8th frame"
 
 
 def test_an_opencv_without_a_detector_is_named_with_the_one_that_has_it(monkeypatch):
-    module._cascade.cache_clear()
     monkeypatch.delattr("cv2.CascadeClassifier")
     with pytest.raises(ModuleNotFoundError, match=r"needs OpenCV 4, got .* pip install 'opencv-python-headless<5'"):
         find_face(np.zeros((1, 48, 48), np.uint8))
