@@ -12,7 +12,7 @@ from phased_lab.report.charts import figures
 from phased_lab.report.seeds import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED
-from records import grouped
+from records import grouped, result
 
 EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
 
@@ -160,7 +160,7 @@ def test_shades_are_all_different():
     assert [len(set(shades(PHASED.colour, count))) for count in (1, 2, 3, 9)] == [1, 2, 3, 9]
 
 
-def test_notes_own_up_to_uneven_seeds_and_diverged_runs(result):
+def test_notes_own_up_to_uneven_seeds_and_diverged_runs():
     lost = result(model="lstm", seed=1)
     lost["curve"][-1]["test"] = math.nan
     note = looks.seeds_note(
@@ -185,7 +185,7 @@ def test_every_chart_that_results_allow_is_written_as_png_and_svg(report):
         assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
 
 
-def test_the_same_results_give_the_same_pictures_with_their_title_and_note(result, tmp_path):
+def test_the_same_results_give_the_same_pictures_with_their_title_and_note(tmp_path):
     def written():
         (bars, *_) = figures(next(iter(sections(grouped(result(), result(model="lstm"))))))
         return [file.read_bytes() for file in save(bars.chart, tmp_path, "bars", bars.title, bars.note)]

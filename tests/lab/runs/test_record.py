@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from phased.learn.store import Epoch, Score
 from phased_lab.runs import discovery
 from phased_lab.runs.record import SCHEMA, Gates, Record, parse
+from records import at_the_end, result
 
 COMMITTED = Path(__file__).parents[3] / "results"
 EARLIER = {"nmnist-settled"}  # studies of an earlier version
@@ -63,7 +64,7 @@ def test_a_record_written_and_read_is_equal_and_the_same_bytes_whatever_order_it
     assert replace(record, **turned).line() == line
 
 
-def test_the_schema_is_the_oldest_that_has_all_fields_and_a_newer_one_is_refused_with_the_cure(result):
+def test_the_schema_is_the_oldest_that_has_all_fields_and_a_newer_one_is_refused_with_the_cure():
     assert SCHEMA == 3
     assert json.loads(parse(json.dumps(result("nmnist", "cnn", "simulated"))).line())["schema"] == 3
     assert json.loads(parse(json.dumps(result() | {"schema": 3})).line())["schema"] == 2
@@ -83,7 +84,7 @@ def test_committed_files_are_of_one_study_in_this_schema_sorted_and_written_as_t
     assert "".join(record.line() for record in found) == text
 
 
-def test_a_result_is_read_as_it_was_written(result, at_the_end):
+def test_a_result_is_read_as_it_was_written():
     line = result(seed=3, leak=0.0)
     line["machine"]["device"] = "Made-up GPU"
     found = parse(json.dumps(line | {"extra": None, "study": ""}))
@@ -102,7 +103,7 @@ def test_a_result_is_read_as_it_was_written(result, at_the_end):
 
 
 @pytest.mark.parametrize("key", ["experiment", "seed", "settings", "curve", "wall", "schema"])
-def test_a_result_with_a_part_missing_is_refused_by_name(key, result):
+def test_a_result_with_a_part_missing_is_refused_by_name(key):
     line = result()
     del line[key]
     with pytest.raises((KeyError, TypeError), match=f"'{key}'"):
@@ -110,7 +111,7 @@ def test_a_result_with_a_part_missing_is_refused_by_name(key, result):
 
 
 @pytest.mark.parametrize("word", ["null", "NaN", "Infinity"])
-def test_a_number_that_is_not_finite_is_read_as_such(word, result):
+def test_a_number_that_is_not_finite_is_read_as_such(word):
     line = json.dumps(result(epochs=2))
     last = json.loads(line)["curve"][-1]["test"]
     assert not math.isfinite(parse(line.replace(f'"test": {last!r}', f'"test": {word}')).test)
