@@ -21,8 +21,8 @@ class Clip(NamedTuple):
 
     frames: NDArray[np.uint8]  # the face, (F, 48, 48)
     time: NDArray[np.float32]  # of each frame, (F,)
-    mfcc: dict[int, Mfcc]  # coefficients by rows a second, 100 and 25
-    sentence: Sentence | None  # words and their times; None if there is no alignment
+    mfcc: dict[int, Mfcc]  # coefficients by rate: 100 and 25 rows per second
+    sentence: Sentence | None  # words and their times, or None without an alignment
     # The largest change between two frames in a row, the mean over all pixels, in gray levels of 255. It is below 5 in a clip of
     # a person who speaks, and above `DAMAGED` where the recording lost parts of its pictures.
     jump: float

@@ -39,10 +39,10 @@ class Decoded(NamedTuple):
     """A clip as it was recorded. Times are in ms since the first frame."""
 
     frames: NDArray[np.uint8]  # gray, (F, height, width)
-    time: NDArray[np.float64]  # of each frame, (F,); increasing, from 0
+    time: NDArray[np.float64]  # of each frame, (F,), increasing from 0
     audio: NDArray[np.float32]  # the mean of all channels, (S,) from -1 to 1
-    rate: int  # samples a second
-    start: float  # the time of the first sample; negative if the sound begins before the first frame
+    rate: int  # samples per second
+    start: float  # the time of the first sample (negative if the sound begins before the first frame)
 
 
 def decode(path: Path | str, sense: Sense = "both") -> Decoded:

@@ -100,9 +100,9 @@ class Prepared(NamedTuple):
     folder: Path  # where the clips are, for `load_clips`
     names: tuple[str, ...]  # of all prepared clips, `<speaker>/<sentence>`, sorted
     skipped: tuple[BadClip, ...]  # the errors of the clips that were left out
-    # Clips whose alignment has other words than their name spells. They are kept: the alignment says what was spoken.
+    # A line for each clip with other words in its alignment than in its name. These clips are kept with the alignment's words.
     contradictions: tuple[str, ...]
-    damaged: tuple[str, ...]  # clips with damaged pictures, though they decode. They are kept; `Clips.jump` finds them
+    damaged: tuple[str, ...]  # a line for each clip with damaged pictures. These clips are kept, and `Clips.jump` finds them
 
 
 def prepare(

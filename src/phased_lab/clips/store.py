@@ -32,7 +32,7 @@ AGAIN = "Delete it, and prepare them again."
 class Listed(NamedTuple):
     """The clips in a folder."""
 
-    key: str  # what they were made from
+    key: str  # digest of their sources
     jump: dict[str, float]  # `Clip.jump` of each clip, by its name, in the order of names
 
 
@@ -123,9 +123,9 @@ class Clips:
     names: tuple[str, ...]  # `<speaker>/<sentence>` of each clip
     video: Ragged  # `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32
     sound: Ragged  # `x`, 13 MFCCs, their first and second differences, (M, 39), and `time`, the end of each window, (M,), float32
-    words: Tensor  # ids of the six words of each clip, (R, 6) int64; `WORDS` has the words
+    words: Tensor  # ids of the six words of each clip, (R, 6) int64: places in `WORDS`
     spans: Tensor  # when each word begins and ends, (R, 6, 2) float32
-    jump: Tensor  # the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged
+    jump: Tensor  # the largest change between two frames, (R,) float32 (above 10 gray levels, pictures are damaged)
 
     def __len__(self) -> int:
         return len(self.names)

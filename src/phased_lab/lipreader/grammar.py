@@ -28,7 +28,7 @@ class Normal(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """When words are spoken, measured on training sentences; for sentences whose times are not known."""
+    """Times of words, measured on training sentences. Sentences without an alignment are read with them."""
 
     begin: Normal  # of the first word
     durations: tuple[Normal, ...]  # of the word in each of the six places

@@ -126,11 +126,11 @@ Size = Annotated[int, Between(1, MOST)]
 
 @dataclass(frozen=True)
 class About:
-    """How a lip reader was trained and tested; nothing here changes its answers."""
+    """Training and tests of a lip reader. These fields do not change its answers."""
 
     command: str = ""  # that trained it
     data: str = ""  # the clips it was trained on
-    scores: Mapping[str, float] = field(default_factory=dict)  # its accuracies on other clips, by what was tested
+    scores: Mapping[str, float] = field(default_factory=dict)  # its accuracies on other clips, by test
     versions: Mapping[str, str] = field(default_factory=dict)  # of the packages that trained it
     date: str = ""  # when it was trained
     tested: tuple[str, ...] = ()  # the clips that were not trained on and that the scores are of, such as "s1/bbaf2n"

@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
     name: str
     label: str
-    colour: str = "#8a4f7d"  # the default is for networks of experiments of which nothing is known
+    colour: str = "#8a4f7d"  # the default is for networks without a descriptor
     recurrent: bool = True  # whether its units are updated at the steps of a sequence
 
 

@@ -73,7 +73,7 @@ def gather(folder: Path) -> dict[Path, int]:
 
 
 def whole(file: Path, folder: Path) -> list[tuple[Record, bytes]]:
-    """The records of a file with their lines; [] if one belongs to another file or folder."""
+    """Return the records of a file with their lines, or [] if one belongs to another file or folder."""
     own, name = ("study", file.stem) if file.parent == folder else ("experiment", file.parent.name)
     records, skipped = lines(file)
     if skipped:

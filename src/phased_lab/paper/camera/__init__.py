@@ -31,7 +31,7 @@ SHOWN = 330  # ms of the rate
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What is compared about R recordings. Times are in ms."""
+    """Statistics of R recordings. Times are in ms."""
 
     label: NDArray[np.int64]  # the class of each recording, (R,)
     events: Array  # the number of its events, (R,)

@@ -17,7 +17,7 @@ from phased_lab.runs.progress import progress
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Clips in memory, those for training before those for testing; the names of both, and the scaling of their sound."""
+    """Clips in memory, training clips first, with the names of both parts and the scaling of their sound."""
 
     clips: Clips
     parts: Split

@@ -28,14 +28,14 @@ class LipNetwork(Network):
 
     model: ModelName = "phased"
     units: tuple[int, int, int, int] = (110, 150, 250, 250)  # of the video layer, the audio layer, Merged-1 and Merged-2
-    normalised: bool = False  # whether the convolutions have batch normalisation
+    normalised: bool = False  # batch normalisation of the convolutions
     dropout: float = 0.0  # of the inputs of Merged-1 and Merged-2 and of the outputs of Merged-2
     # Of the Phased LSTM: initial periods, ms, open ratio and leak of the merged layers.
     periods: tuple[tuple[float, float], tuple[float, float]] = ((10.0, 1000.0), (500.0, 3000.0))
     ratio_on: float = 0.05
     learn_ratio_on: bool = False
     leak: float = 0.0
-    layers_normalised: bool = False  # whether the input of every layer has batch normalisation, as in a BN-LSTM
+    layers_normalised: bool = False  # batch normalisation of the input of every layer, as in a BN-LSTM
     # Of the BN-LSTM, as in the other experiments.
     normalise: Normalised = "input"
 

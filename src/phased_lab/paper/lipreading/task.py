@@ -39,12 +39,12 @@ class Sentences(Loadable):
 
     resolution: Resolution = "high"  # "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames
     clips: tuple[int, int] = GRID_CLIPS  # how many are for training and for testing
-    names: str = ""  # digest of their names, so that results of other clips are not taken for these; "" for any clips
-    most: int = 0  # how many clips are used, the first of every speaker; 0 for all
+    names: str = ""  # digest of their names, so that results of other clips are not taken for these ("" for any clips)
+    most: int = 0  # how many clips are used, the first of every speaker (0 for all)
     split: int = 0  # seed of the random split into train and test
     # Changes of the training clips, drawn anew in every epoch.
-    silent: float = 0.5  # share of the clips whose sound is masked to zero
-    blind: float = 0.25  # share of the clips whose pictures are masked to zero
+    silent: float = 0.5  # share of the clips with their sound masked to zero
+    blind: float = 0.25  # share of the clips with their pictures masked to zero
     flip: bool = False  # whether they are mirrored at random
     shift: float = 0.0  # they are moved by up to this many pixels in x and in y
     zoom: float = 0.0  # they are enlarged or reduced by up to this share
@@ -52,7 +52,7 @@ class Sentences(Loadable):
     # They begin at a random time from 0 to this, ms. Otherwise gates are in the same phase whenever a clip is shown.
     begin: float = 0.0
     noise: float = 0.0  # standard deviation of random numbers that are added to the standardised MFCCs
-    sense: Sense = "video"  # what is present in the test
+    sense: Sense = "video"  # the modalities in the test
     folder: str = field(default="", repr=False, metadata={"setting": False})  # where the clips are: `data.prepared_folder`
     classes: ClassVar[int] = len(WORDS)
 
@@ -152,7 +152,7 @@ class Changes(NamedTuple):
     placed: Tensor | None = None  # an affine map of the pictures, as `torch.nn.functional.affine_grid` takes it, (B, 2, 3)
     light: Tensor | None = None  # a factor and an offset of the standardised gray levels, (B, 2)
     begin: Tensor | None = None  # the time at which the clip begins, ms, (B,) float64
-    seen: Tensor | None = None  # whether the pictures are present, (B,) bool; otherwise they are zero
+    seen: Tensor | None = None  # whether the pictures are present, (B,) bool (otherwise they are zero)
     heard: Tensor | None = None  # whether the sound is present
 
 

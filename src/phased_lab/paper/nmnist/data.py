@@ -31,8 +31,8 @@ class Source:
 
     kind: Kind  # "simulated" from MNIST images, or "real"
     split: Split  # the training or the test set, as MNIST and N-MNIST divide them
-    images: int = 0  # how many of the MNIST images are simulated, from the first; not used for real recordings
-    folder: str = ""  # MNIST's files, or real recordings in the layout of N-MNIST; "" for those that PHASED_DATA has
+    images: int = 0  # how many of the MNIST images are simulated, from the first (not used for real recordings)
+    folder: str = ""  # MNIST's files, or real recordings in the layout of N-MNIST ("" for PHASED_DATA)
     skip_bad: bool = False  # leave damaged files out, instead of raising an error
 
 

@@ -38,16 +38,16 @@ class Digits(Loadable):
     share: float = 0.1
     camera: str = identity(Camera())  # so that results of another camera are not taken for this one's
     keep: float = 0.75  # the probability that an event is kept, rho in the paper
-    # Changes of the training recordings. Of those with more events than about `most`, each event is kept with a lower
-    # probability: a batch takes the time of its longest recording. 0 for no bound.
+    # Changes of the training recordings. A recording with more events than `most` is thinned to about this number: a batch takes
+    # the time of its longest recording. 0 for no bound.
     most: int = 0
-    spread: float = 0.0  # each has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1
-    shift: int = 0  # they are moved by up to this many pixels in x and in y; events that leave the sensor are lost
+    spread: float = 0.0  # `keep` of a recording is drawn uniformly from keep - spread to keep + spread, at most 1
+    shift: int = 0  # they are moved by up to this many pixels in x and in y, and lose the events that leave the sensor
     turn: float = 0.0  # they are turned by an angle drawn uniformly from -turn to turn, degrees
     stretch: float = 0.0  # they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch
     bend: float = 0.0  # positions are moved by a smooth random field with about this standard deviation, pixels
     jitter: float = 0.0  # they are moved in time by a normal deviate with this standard deviation, ms
-    real: str = ""  # digest of the recordings in the folder, so that others' results are not taken for these; "" for PHASED_DATA
+    real: str = ""  # digest of the recordings in the folder, so that others' results are not taken for these ("" for PHASED_DATA)
     # These are no settings of a run: where real recordings are (see `Source`), whether damaged files are left out, and the
     # recordings of a further test, which has no recordings to train on.
     folder: str = field(default="", repr=False, metadata={"setting": False})
