@@ -142,7 +142,7 @@ def execute(
     )
     record = describe(run, trained, before, gates(model), fabric.device)
     if fabric.is_global_zero:
-        write(run.file(out), record)
+        files.write_whole(run.file(out), record.line().encode())
     fabric.barrier()
     return record
 
@@ -178,11 +178,6 @@ def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | No
         machine={"processor": processor(), "device": device_name(device), "threads": torch.get_num_threads()},
         date=time.strftime("%Y-%m-%d"),
     )
-
-
-def write(path: Path, record: Record) -> None:
-    """Write the record as one line of JSON, atomically."""
-    files.write_whole(path, record.line().encode())
 
 
 def compare(run: Run, record: Record, path: Path) -> None:
