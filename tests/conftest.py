@@ -84,33 +84,6 @@ def in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("phased_lab.runs.sweep.cores", lambda: 1)
 
 
-@pytest.fixture
-def result() -> Any:
-    """The maker of made-up records."""
-    from records import made_up  # beside this file
-
-    return made_up
-
-
-@pytest.fixture
-def put() -> Any:
-    """The writer of records into a folder."""
-    from records import write  # beside this file
-
-    return write
-
-
-@pytest.fixture
-def at_the_end() -> Any:
-    """What a line's test came to: the mean of its last five epochs."""
-
-    def mean(line: dict[str, Any]) -> float:
-        last = [epoch["test"] for epoch in line["curve"][-5:]]
-        return sum(last) / len(last)
-
-    return mean
-
-
 @pytest.fixture(scope="session")
 def call() -> Any:
     """Call the command `phased` on a wide terminal. No message is wrapped."""

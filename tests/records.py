@@ -38,7 +38,7 @@ def templates() -> dict[tuple[str, ...], dict[str, Any]]:
     return dict(sorted(found.items(), key=lambda item: (item[0][1] != item[0][0], item[0][2] != "")))
 
 
-def made_up(
+def result(
     experiment: str = "frequency",
     model: str = "phased",
     condition: str = "asynchronous",
@@ -95,7 +95,7 @@ def again(line: dict[str, Any], seed: int, epochs: int = 12, end: float | None =
     return made
 
 
-def write(folder: Path, *lines: dict[str, Any]) -> Path:
+def put(folder: Path, *lines: dict[str, Any]) -> Path:
     """Each record into a file of its own, as runs do."""
     for line in lines:
         file = folder / line["experiment"] / f"{line['name']}.jsonl"
@@ -131,3 +131,8 @@ def visible(page: str) -> str:
 def everything(seeds: int = 5, epochs: int = 12) -> list[dict[str, Any]]:
     """Every line and bar of the committed results."""
     return [again(line, seed, epochs) for line in templates().values() for seed in range(seeds)]
+
+
+def at_the_end(line: dict[str, Any]) -> float:
+    """What a line's test came to: the mean of its last five epochs."""
+    return sum(epoch["test"] for epoch in line["curve"][-5:]) / 5

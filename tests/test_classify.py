@@ -23,6 +23,7 @@ from phased.learn.store import Score, save_checkpoint
 from phased_lab.runs.record import parse
 from phased_lab.runs.run import write
 from recordings import network, recording
+from records import result
 
 
 @pytest.fixture
@@ -250,7 +251,7 @@ def test_starting_the_command_and_the_training_loop_imports_nothing_that_they_do
 
 
 @pytest.fixture
-def trained(tmp_path, result):
+def trained(tmp_path):
     """A record and a checkpoint, where a finished run leaves them; and the network."""
     model = network(gate="square")
     made_up = parse(json.dumps(result()))

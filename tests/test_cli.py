@@ -21,6 +21,7 @@ from phased_lab.paper import waves
 from phased_lab.runs import discovery, folder
 from phased_lab.runs.descriptor import Experiment
 from phased_lab.runs.sweep import runs_of
+from records import put, result
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_the_help_of_a_study_has_its_options_and_no_others(call):
     assert "--animate" in call("run", "gate", "--help").output
 
 
-def test_a_report_reads_every_file_once_and_names_what_it_skips(call, tmp_path, result, put, monkeypatch):
+def test_a_report_reads_every_file_once_and_names_what_it_skips(call, tmp_path, monkeypatch):
     put(tmp_path / "results", *(result(epochs=2, seed=seed, model=model) for seed in range(2) for model in ("phased", "lstm")))
     really, seen = folder.lines, []
     monkeypatch.setattr(folder, "lines", lambda file: (seen.append(file), really(file))[1])

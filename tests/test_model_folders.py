@@ -209,6 +209,8 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"rate": 50}, f"{NO_CONFIG}: .*'rate' must be 100 or 25, got 50"),
         ({"silence": -9.0}, CHANGED),
         ({"begin": [300.0, 0.0]}, f"{NO_CONFIG}: .*standard deviation must be positive"),
+        ({"deviation": [0.0] * 39}, f"{NO_CONFIG}: .*must be 39 numbers, and deviations positive"),
+        ({"durations": []}, f"{NO_CONFIG}: .*'durations' must be of 6 words, got 0"),
     ],
 }
 

@@ -21,7 +21,7 @@ FAINT = "#dfe2e6"
 # Distinguishable in every common form of colour blindness and in grey; units are coloured from short periods to long ones.
 UNITS = ("#d1495b", "#2a7f9e", "#3b3a7a")
 
-# Used in turn for kinds of networks whose descriptor names no colour.
+# For further kinds.
 OTHERS = (UNITS[2], "#b07d2b", "#4f8a4c", "#8a4f7d")
 
 WIDTH = 7.0  # inches: the text width of a page

@@ -20,7 +20,8 @@ from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased_lab.bench.cases import Case, Cases, Columns, Row, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.measure import compare, synchroniser
-from phased_lab.lipreader.network import SIDE, SOUND
+from phased_lab.clips.face import SIDE
+from phased_lab.lipreader.network import SOUND
 from phased_lab.paper import lipreading as lips
 from phased_lab.paper import nmnist as digits
 from phased_lab.paper.lipreading.task import RATES, RESOLUTIONS, Resolution, Sentences

@@ -22,15 +22,10 @@ DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 @dataclass
 class Lips(Answers):
-    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip.
+    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip."""
 
-    Args:
-        sense: the senses to use.
-        align: where the times of words are.
-    """
-
-    sense: Sense = "both"
-    align: Path | None = None
+    sense: Sense = "both"  # the senses to use
+    align: Path | None = None  # where the times of words are
 
     model: LipReader
     suffixes = sorted(VIDEO)
@@ -45,9 +40,17 @@ class Lips(Answers):
         return ", ".join(parts) + "."
 
     def found(self, paths: Sequence[Path]) -> list[Path]:
-        """Return all clips of the paths. A file of an alignment is for one clip."""
-        clips = super().found(paths)
-        check_alignment(self.align, len(clips))
+        """Return all clips of the paths. A file of an alignment must exist, and is for one clip."""
+        clips, align = super().found(paths), self.align
+        if align is not None and not align.exists():
+            raise ValueError(
+                f"--align must be a file or a folder, and '{align}' does not exist. Check the path, or leave --align out."
+            )
+        if align is not None and not align.is_dir() and len(clips) > 1:
+            raise ValueError(
+                f"--align must be a folder for several clips, got '{align}' for {len(clips):,} clips. Name a folder with "
+                f"<speaker>/<sentence>{ALIGNMENT} or <sentence>{ALIGNMENT}, or one clip."
+            )
         return clips
 
     def answer(self, file: Path) -> tuple[dict[str, Any], Text]:
@@ -75,19 +78,6 @@ class Lips(Answers):
 
         clip = prepare_clip(file, alignment_of(file, self.align), self.sense)
         return draw_clip(self.model, clip, self.model.read(clip, self.sense), file.name, self.sense)
-
-
-def check_alignment(align: Path | None, clips: int) -> None:
-    """An error for an alignment that does not exist, or that would be the truth of several clips."""
-    if align is not None and not align.exists():
-        raise ValueError(
-            f"--align must be a file or a folder, and '{align}' does not exist. Check the path, or leave --align out."
-        )
-    if align is not None and not align.is_dir() and clips > 1:
-        raise ValueError(
-            f"--align must be a folder for several clips, got '{align}' for {clips:,} clips. Name a folder with "
-            f"<speaker>/<sentence>{ALIGNMENT} or <sentence>{ALIGNMENT}, or one clip."
-        )
 
 
 def alignment_of(file: Path, align: Path | None) -> Path | None:

@@ -17,21 +17,14 @@ DAMAGED = 10.0  # gray levels between two frames
 
 
 class Clip(NamedTuple):
-    """A prepared clip. Times are in ms since the first frame.
+    """A prepared clip. Times are in ms since the first frame."""
 
-    Attributes:
-        frames: the face, (F, 48, 48) uint8.
-        time: of each frame, (F,) float32.
-        mfcc: coefficients by rows a second, 100 and 25.
-        sentence: words and their times; None if there is no alignment.
-        jump: the largest change between two frames in a row, the mean over all pixels, in gray levels of 255. It is below 5 in
-            a clip of a person who speaks, and above `DAMAGED` where the recording lost parts of its pictures.
-    """
-
-    frames: NDArray[np.uint8]
-    time: NDArray[np.float32]
-    mfcc: dict[int, Mfcc]
-    sentence: Sentence | None
+    frames: NDArray[np.uint8]  # the face, (F, 48, 48)
+    time: NDArray[np.float32]  # of each frame, (F,)
+    mfcc: dict[int, Mfcc]  # coefficients by rate: 100 and 25 rows per second
+    sentence: Sentence | None  # words and their times, or None without an alignment
+    # The largest change between two frames in a row, the mean over all pixels, in gray levels of 255. It is below 5 in a clip of
+    # a person who speaks, and above `DAMAGED` where the recording lost parts of its pictures.
     jump: float
 
     def sound(self, rate: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

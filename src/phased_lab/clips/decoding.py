@@ -36,21 +36,13 @@ class BadClip(BadFile):
 
 
 class Decoded(NamedTuple):
-    """A clip as it was recorded. Times are in ms since the first frame.
+    """A clip as it was recorded. Times are in ms since the first frame."""
 
-    Attributes:
-        frames: gray, (F, height, width) uint8.
-        time: of each frame, (F,) float64; increasing, from 0.
-        audio: the mean of all channels, (S,) float32 from -1 to 1.
-        rate: samples a second.
-        start: the time of the first sample; negative if the sound begins before the first frame.
-    """
-
-    frames: NDArray[np.uint8]
-    time: NDArray[np.float64]
-    audio: NDArray[np.float32]
-    rate: int
-    start: float
+    frames: NDArray[np.uint8]  # gray, (F, height, width)
+    time: NDArray[np.float64]  # of each frame, (F,), increasing from 0
+    audio: NDArray[np.float32]  # the mean of all channels, (S,) from -1 to 1
+    rate: int  # samples per second
+    start: float  # the time of the first sample (negative if the sound begins before the first frame)
 
 
 def decode(path: Path | str, sense: Sense = "both") -> Decoded:

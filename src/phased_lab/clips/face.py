@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,9 +81,8 @@ def cropped(frames: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
     return np.stack([cv2.resize(face, (SIDE, SIDE), interpolation=kind) for face in faces])
 
 
-@cache
 def _cascade() -> Any:
-    """The detector, read once a process."""
+    """Read the detector, which takes 5 ms. Two threads must not use one at the same time."""
     cv2 = module("cv2", "finding faces", "video")
     if not hasattr(cv2, "CascadeClassifier"):
         raise ModuleNotFoundError(

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
-import signal
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from multiprocessing import current_process
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +16,6 @@ from phased import check, files
 from phased.data import places, ragged
 from phased.data.ragged import Progress
 from phased.files import cache_folder
-from phased.lazy import module
 from phased.machine import cores
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
@@ -38,8 +33,7 @@ GRID = (
 )
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A clip to prepare: its name, `<speaker>/<sentence>`, its video file and its alignment, which may be missing."""
 
     name: str
@@ -101,22 +95,14 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
 
 
 class Prepared(NamedTuple):
-    """What `prepare` made.
+    """What `prepare` made."""
 
-    Attributes:
-        folder: where they are, for `load_clips`.
-        names: of all prepared clips, `<speaker>/<sentence>`, sorted.
-        skipped: the errors of the clips that were left out.
-        contradictions: clips whose alignment has other words than their name spells. They are kept: the alignment says what was
-            spoken.
-        damaged: clips in which some pictures are damaged, though they decode. They are kept; `Clips.jump` finds them.
-    """
-
-    folder: Path
-    names: tuple[str, ...]
-    skipped: tuple[BadClip, ...]
+    folder: Path  # where the clips are, for `load_clips`
+    names: tuple[str, ...]  # of all prepared clips, `<speaker>/<sentence>`, sorted
+    skipped: tuple[BadClip, ...]  # the errors of the clips that were left out
+    # A line for each clip with other words in its alignment than in its name. These clips are kept with the alignment's words.
     contradictions: tuple[str, ...]
-    damaged: tuple[str, ...]
+    damaged: tuple[str, ...]  # a line for each clip with damaged pictures. These clips are kept, and `Clips.jump` finds them
 
 
 def prepare(
@@ -137,8 +123,7 @@ def prepare(
             in it. Alignments in `<speaker>/align` are found too.
         out: the folder for the prepared clips; by default one in PHASED_CACHE or the user's cache.
         speakers: names of speakers' folders; by default all.
-        workers: processes; by default one per core. With more than one, a script must start this under
-            `if __name__ == "__main__":`.
+        workers: threads; by default one per core.
         skip_bad: leave clips out that cannot be read, have no face or no alignment; otherwise the first of them is raised.
         progress: called with the number of clips that are done and the number of all.
 
@@ -149,12 +134,10 @@ def prepare(
         BadClip: all clips are bad or, without `skip_bad`, one is.
         FileNotFoundError: the folder has no clips, or none of a speaker.
         OSError: the disk is full; clips that are done remain.
-        ModuleNotFoundError: av or opencv is not installed; distributed, for several processes.
-        RuntimeError: several processes, and no `if __name__ == "__main__":`.
+        ModuleNotFoundError: av or opencv is not installed.
     """
     workers = cores() if workers is None else workers
     check.positive_int("workers", workers)
-    check_guarded()
     found = find_grid(folder)
     clips = sources(found, speakers)
     place = Path(out) if out is not None else _place(found)
@@ -164,30 +147,29 @@ def prepare(
         skipped: list[BadClip] = []
         report = progress or (lambda done, total: None)
         report(len(clips) - len(waiting), len(clips))
-        with closing(_errors(place, waiting, workers)) as results:
-            for done, error in enumerate(results, len(clips) - len(waiting) + 1):
+        pool = ThreadPoolExecutor(workers)
+        try:
+            for done, error in enumerate(pool.map(partial(_prepare, place), waiting), len(clips) - len(waiting) + 1):
                 if error is not None:
                     if not skip_bad:
                         raise error
                     skipped.append(error)
                 report(done, len(clips))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C no further clip is begun
         stored = {source.name: each for source in clips if (each := _stored(place, source)) is not None}
         if not stored:
             first = skipped[0]
             raise BadClip(first.path, f"{first.what} All {len(skipped)} clips are bad; this is the first.", first.byte)
-        jump = store.write_list(place, {name: each.about["jump"] for name, each in stored.items()}, _key(clips)).jump
-    differing = (contradiction(name, [WORDS[word] for word in each.arrays["words"]]) for name, each in stored.items())
-    return Prepared(
-        place,
-        tuple(jump),
-        tuple(skipped),
-        tuple(text for text in differing if text is not None),
-        tuple(
-            f"{name}: two frames in a row differ by {change:.0f} gray levels on average."
-            for name, change in jump.items()
-            if change > DAMAGED
-        ),
+        jump = {name: stored[name].about["jump"] for name in sorted(stored)}
+        store.write_list(place, jump, _key(clips))
+    told = (contradiction(name, [WORDS[word] for word in each.arrays["words"]]) for name, each in stored.items())
+    damaged = (
+        f"{name}: two frames in a row differ by {change:.0f} gray levels on average."
+        for name, change in jump.items()
+        if change > DAMAGED
     )
+    return Prepared(place, tuple(jump), tuple(skipped), tuple(filter(None, told)), tuple(damaged))
 
 
 def prepared(folder: Path | str | None = None) -> Path | None:
@@ -214,48 +196,6 @@ def prepared(folder: Path | str | None = None) -> Path | None:
     return _place(found) if listed.key == _key(sources(found)) else None
 
 
-def _errors(place: Path, clips: Sequence[Source], workers: int) -> Generator[BadClip | None, None, None]:
-    """Prepare and store clips, several at once, and yield for each why it is bad, or None.
-
-    A process may die, as of a bug in a decoder: clips that waited for it are prepared again, one at a time.
-    """
-    work = partial(_prepare, place)
-    if workers == 1 or len(clips) < 2:
-        yield from map(work, clips)
-        return
-    dask, distributed = (module(name, "using several processes", "lab") for name in ("dask", "distributed"))
-    options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(n_workers=min(workers, len(clips)), **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.run(_begin)
-        futures = dict(zip(client.map(work, clips, pure=False), clips, strict=True))
-        again = []
-        for future in distributed.as_completed(futures):
-            if isinstance(future.exception(), distributed.KilledWorker):
-                again.append(futures[future])
-            else:
-                yield future.result()
-        for clip in again:
-            future = client.submit(work, clip, pure=False)
-            if isinstance(future.exception(), distributed.KilledWorker):
-                what = "a clip must not end the process that decodes it, and did. Copy it again, or leave it out."
-                yield BadClip(clip.video, what)
-            else:
-                yield future.result()
-
-
-def check_guarded() -> None:
-    """An error in a process that is being started, and for that executes the caller's script once more."""
-    if getattr(current_process(), "_inheriting", False):
-        raise RuntimeError(
-            "several processes must be started by a script that can be imported, and this one cannot. Put the call under "
-            "`if __name__ == '__main__':`, or use workers=1."
-        )
-
-
 def _prepare(place: Path, source: Source) -> BadClip | None:
     """Prepare and store one clip; why it is bad, if it is."""
     try:
@@ -268,12 +208,6 @@ def _prepare(place: Path, source: Source) -> BadClip | None:
         what = f"it must be a clip that can be prepared, got {type(error).__name__}: {error}. Leave it out, and report it."
         return BadClip(source.video, what)
     return None
-
-
-def _begin() -> None:
-    """Ctrl-C reaches all processes of a terminal, and only the first one handles it. OpenCV uses one core a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    module("cv2", "preparing clips", "video").setNumThreads(1)
 
 
 def _stored(place: Path, source: Source) -> ragged.Stored | None:

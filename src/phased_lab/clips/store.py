@@ -30,25 +30,15 @@ AGAIN = "Delete it, and prepare them again."
 
 
 class Listed(NamedTuple):
-    """The clips in a folder.
+    """The clips in a folder."""
 
-    Attributes:
-        key: what they were made from.
-        jump: `Clip.jump` of each clip, by its name, in the order of names.
-    """
-
-    key: str
-    jump: dict[str, float]
+    key: str  # digest of their sources
+    jump: dict[str, float]  # `Clip.jump` of each clip, by its name, in the order of names
 
 
 def write(folder: Path, name: str, clip: Clip, key: str = "") -> None:
-    """Store a clip: its face as WebP, and MFCCs in float16. `key` names the files that it was made from.
-
-    Raises:
-        ValueError: the clip has no alignment.
-    """
-    if clip.sentence is None:
-        raise ValueError(f"clip '{name}' must have an alignment to be stored, and has none.")
+    """Store a clip with its words: its face as WebP, and MFCCs in float16. `key` names the files that it was made from."""
+    assert clip.sentence is not None
     arrays: dict[str, Any] = {"image": packed(clip.frames), "time": clip.time}
     arrays |= {f"mfcc{rate}": rows.values.astype(np.float16) for rate, rows in clip.mfcc.items()}
     arrays |= {"words": clip.sentence.words, "spans": clip.sentence.spans}
@@ -75,11 +65,9 @@ def read(folder: Path, name: str) -> Clip:
     return Clip(unpacked(arrays["image"], len(arrays["time"])), arrays["time"], rows, sentence, stored.about["jump"])
 
 
-def write_list(folder: Path, jump: Mapping[str, float], key: str = "") -> Listed:
-    """Write down which clips a folder has."""
-    listed = Listed(key, dict(sorted(jump.items())))
-    files.write_whole(folder / LIST, json.dumps(listed._asdict(), indent=0).encode())
-    return listed
+def write_list(folder: Path, jump: Mapping[str, float], key: str = "") -> None:
+    """Write down which clips a folder has, in the order of their names."""
+    files.write_whole(folder / LIST, json.dumps({"key": key, "jump": jump}, indent=0).encode())
 
 
 def read_list(folder: Path) -> Listed:
@@ -130,24 +118,14 @@ def unpacked(image: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame.
+    """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame."""
 
-    Args:
-        names: `<speaker>/<sentence>` of each clip.
-        video: `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32.
-        sound: `x`, 13 MFCCs, their first and their second differences, (M, 39) float32, and `time`, the end of each window, (M,)
-            float32.
-        words: ids of the six words of each clip, (R, 6) int64; `WORDS` has the words.
-        spans: when each word begins and ends, (R, 6, 2) float32.
-        jump: the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged.
-    """
-
-    names: tuple[str, ...]
-    video: Ragged
-    sound: Ragged
-    words: Tensor
-    spans: Tensor
-    jump: Tensor
+    names: tuple[str, ...]  # `<speaker>/<sentence>` of each clip
+    video: Ragged  # `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32
+    sound: Ragged  # `x`, 13 MFCCs, their first and second differences, (M, 39), and `time`, the end of each window, (M,), float32
+    words: Tensor  # ids of the six words of each clip, (R, 6) int64: places in `WORDS`
+    spans: Tensor  # when each word begins and ends, (R, 6, 2) float32
+    jump: Tensor  # the largest change between two frames, (R,) float32 (above 10 gray levels, pictures are damaged)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -157,32 +135,17 @@ class Clips:
         tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self) if field.name != "names"}
         return replace(self, **tensors)
 
-    def rows(self, names: Iterable[str]) -> Tensor:
-        """Return the rows of the clips with these names, in the order given, (n,) int64.
-
-        Raises:
-            KeyError: a clip is not there.
-        """
-        place = {name: row for row, name in enumerate(self.names)}
-        wanted = list(names)
-        missing = [name for name in wanted if name not in place]
-        if missing:
-            raise KeyError(
-                f"clip '{missing[0]}' must be among the {len(self)} loaded ones, and is not, nor {len(missing) - 1} others."
-            )
-        return torch.tensor([place[name] for name in wanted], dtype=torch.int64)
-
 
 def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int = 100) -> Clips:
     """Load prepared clips.
 
     Args:
         folder: `Prepared.folder`.
-        names: the clips to load; by default all.
+        names: the clips to load; by default all, sorted.
         rate: rows of MFCCs a second: 100, the paper's high resolution, or 25, its low resolution.
 
     Returns:
-        The clips, sorted by name.
+        The clips, in the order of their names.
 
     Raises:
         BadClip: a file is missing or damaged.
@@ -191,7 +154,7 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     """
     if rate not in RESOLUTIONS:
         raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")
-    ordered = sorted(set(read_list(Path(folder)).jump if names is None else names))
+    ordered = tuple(read_list(Path(folder)).jump if names is None else names)
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
     tensor, clips = torch.from_numpy, [read(Path(folder), name) for name in ordered]
@@ -200,15 +163,14 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     sentences = [clip.sentence for clip in clips if clip.sentence is not None]  # all stored clips have one
     words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
     jump = torch.tensor([clip.jump for clip in clips], dtype=torch.float32)
-    return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
+    return Clips(ordered, Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
 
 
 class Split(NamedTuple):
-    """The names of the clips for training and for testing, and the seed that chose them."""
+    """The names of the clips for training and for testing."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
-    seed: int
 
 
 def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
@@ -227,7 +189,7 @@ def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
 
     Example:
         >>> split(["s1/a", "s1/b", "s1/c", "s1/d"], seed=0, test=0.25)
-        Split(train=('s1/a', 's1/b', 's1/d'), test=('s1/c',), seed=0)
+        Split(train=('s1/a', 's1/b', 's1/d'), test=('s1/c',))
     """
     ordered = sorted(names)
     if len(ordered) < 2 or len(set(ordered)) != len(ordered):
@@ -237,4 +199,4 @@ def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
     count = min(max(round(test * len(ordered)), 1), len(ordered) - 1)
     chosen = set(np.random.default_rng(seed).permutation(len(ordered))[:count].tolist())
     train = tuple(name for row, name in enumerate(ordered) if row not in chosen)
-    return Split(train, tuple(ordered[row] for row in sorted(chosen)), seed)
+    return Split(train, tuple(ordered[row] for row in sorted(chosen)))

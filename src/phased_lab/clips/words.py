@@ -26,7 +26,8 @@ WORDS: tuple[str, ...] = tuple(word for slot in SLOTS for word in slot)
 """The vocabulary in the order of the grammar: a word's id is its place here."""
 
 WORD_ID = {word: number for number, word in enumerate(WORDS)}
-DIGITS = dict(zip("z123456789", SLOTS[4], strict=True))
+LETTERS = [{word[0]: word for word in slot} for slot in SLOTS]  # the words of each place by their letters in names of clips
+LETTERS[4] = dict(zip("z123456789", SLOTS[4], strict=True))
 UNITS_PER_MS = 25  # a unit is 1/25000 s: a frame of 40 ms has 1000
 PAUSES = {"sil", "sp"}
 
@@ -62,7 +63,8 @@ def read_alignment(path: Path | str) -> Sentence:
     words: list[str] = []
     spans: list[tuple[int, int]] = []
     end = 0
-    for number, line in enumerate(_lines(Path(path)), 1):
+    lines = read_bytes(Path(path), BadClip).decode("ascii", "replace").splitlines()
+    for number, line in enumerate(filter(str.strip, lines), 1):
         try:
             first, last, word = line.split()
             span = int(first), int(last)
@@ -84,14 +86,6 @@ def read_alignment(path: Path | str) -> Sentence:
     return Sentence(ids, np.array(spans, np.float32) / np.float32(UNITS_PER_MS))
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        text = read_bytes(path, BadClip).decode("ascii")
-    except UnicodeDecodeError as error:
-        raise BadClip(path, "an alignment must be text in ASCII, and is not. Copy it again.", error.start) from None
-    return [line for line in text.splitlines() if line.strip()]
-
-
 def spelled(name: str) -> tuple[str, ...] | None:
     """The sentence that the name of a clip spells; None if it is not a name of GRID.
 
@@ -107,15 +101,8 @@ def spelled(name: str) -> tuple[str, ...] | None:
         >>> spelled("holiday") is None
         True
     """
-    if len(name) != len(SLOTS):
-        return None
-    words = []
-    for place, (letter, slot) in enumerate(zip(name.lower(), SLOTS, strict=True)):
-        found = [DIGITS[letter]] if place == 4 and letter in DIGITS else [word for word in slot if word[0] == letter]
-        if len(found) != 1:
-            return None
-        words += found
-    return tuple(words)
+    words = [words[letter] for letter, words in zip(name.lower(), LETTERS, strict=False) if letter in words]
+    return tuple(words) if len(words) == len(name) == len(SLOTS) else None
 
 
 def contradiction(name: str, words: Iterable[str]) -> str | None:

@@ -28,20 +28,12 @@ class Normal(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """When words are spoken, measured on training sentences; for sentences whose times are not known.
+    """Times of words, measured on training sentences. Sentences without an alignment are read with them."""
 
-    Args:
-        begin: of the first word.
-        durations: of the word in each of the six places.
-        silence: the score of a step outside words, as a log-probability.
-        weight: of the outputs of a step against the durations. Outputs of neighbouring steps are not independent, so it is
-            below 1.
-    """
-
-    begin: Normal
-    durations: tuple[Normal, ...]
-    silence: float = -1.0
-    weight: float = 0.3
+    begin: Normal  # of the first word
+    durations: tuple[Normal, ...]  # of the word in each of the six places
+    silence: float = -1.0  # the score of a step outside words, as a log-probability
+    weight: float = 0.3  # of the outputs of a step against the durations: below 1, as outputs of neighbouring steps are similar
 
     @property
     def shortest(self) -> float:

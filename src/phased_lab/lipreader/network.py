@@ -53,18 +53,14 @@ def samples_of(clip: Clip, rate: int, scaling: Scaling, sense: Sense = "both") -
     Pictures are (F, 1, 1, 48, 48), rows of sound (M, 1, 39), times (F, 1) and (M, 1) in ms.
     """
     sound, heard = map(torch.from_numpy, clip.sound(rate))
-    pictures = standardised(torch.from_numpy(clip.frames)).view(len(clip.frames), 1, 1, *clip.frames.shape[1:])
-    rows = scaling(sound).unsqueeze(1)
-    video = Samples(pictures, torch.from_numpy(clip.time).unsqueeze(1), torch.tensor([len(pictures)]))
-    audio = Samples(rows, heard.unsqueeze(1), torch.tensor([len(rows)]))
-    if sense == "video":
-        audio = audio._replace(x=torch.zeros_like(rows))
-    if sense == "audio":
-        video = video._replace(x=torch.zeros_like(pictures))
-    return {"video": video, "audio": audio}
+    pictures, seen = torch.from_numpy(clip.frames), torch.from_numpy(clip.time)
+    streams = {"video": (standardised(pictures)[:, None, None], seen), "audio": (scaling(sound)[:, None], heard)}
+    return {
+        name: Samples(x if sense in (name, "both") else torch.zeros_like(x), time[:, None], torch.tensor([len(x)]))
+        for name, (x, time) in streams.items()
+    }
 
 
-SIDE = 48  # pixels of a picture
 FEATURES = 16 * 2 * 2  # of a picture, after the convolutions
 SOUND = 39  # MFCCs, first and second differences
 
@@ -130,46 +126,27 @@ Size = Annotated[int, Between(1, MOST)]
 
 @dataclass(frozen=True)
 class About:
-    """How a lip reader was trained and tested; nothing here changes its answers.
+    """Training and tests of a lip reader. These fields do not change its answers."""
 
-    Args:
-        command: the command that trained it.
-        data: the clips it was trained on.
-        scores: its accuracies on other clips, by what was tested.
-        versions: of the packages that trained it.
-        date: when it was trained.
-        tested: the clips that were not trained on and that the scores are of, such as "s1/bbaf2n".
-    """
-
-    command: str = ""
-    data: str = ""
-    scores: Mapping[str, float] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    date: str = ""
-    tested: tuple[str, ...] = ()
+    command: str = ""  # that trained it
+    data: str = ""  # the clips it was trained on
+    scores: Mapping[str, float] = field(default_factory=dict)  # its accuracies on other clips, by test
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the packages that trained it
+    date: str = ""  # when it was trained
+    tested: tuple[str, ...] = ()  # the clips that were not trained on and that the scores are of, such as "s1/bbaf2n"
 
 
 @dataclass(frozen=True, eq=False)
 class Config:
-    """What `config.json` holds, except for the digest.
+    """What `config.json` holds, except for the digest."""
 
-    Args:
-        units: of the video layer, the audio layer and each merged layer.
-        layers: merged layers.
-        normalised: whether the convolutions have batch normalisation.
-        rate: rows of MFCCs a second.
-        scaling: of the MFCCs.
-        timing: when words are spoken.
-        about: how it was trained.
-    """
-
-    units: tuple[Size, Size, Size]
-    layers: Size
-    normalised: bool
-    rate: Annotated[int, OneOf(RESOLUTIONS)]
+    units: tuple[Size, Size, Size]  # of the video layer, the audio layer and each merged layer
+    layers: Size  # merged layers
+    normalised: bool  # whether the convolutions have batch normalisation
+    rate: Annotated[int, OneOf(RESOLUTIONS)]  # rows of MFCCs a second
     time_unit: Literal["ms"] = field(default="ms", kw_only=True)
-    scaling: Annotated[Scaling, FLAT]
-    timing: Annotated[Timing, FLAT]
+    scaling: Annotated[Scaling, FLAT]  # of the MFCCs
+    timing: Annotated[Timing, FLAT]  # when words are spoken
     about: Annotated[About, FLAT] = About()
 
     def __post_init__(self) -> None:

@@ -102,7 +102,6 @@ class LipReader:
         Returns:
             One sentence with the cure, or None. With an alignment, `prepare_clip` has compared the clip's length with it.
         """
-        check.choice("sense", sense, SENSES)
         if sense != "audio" and clip.jump > DAMAGED:
             return (
                 f"two frames in a row differ by {clip.jump:.0f} gray levels on average: pictures are damaged, and words may be "

@@ -27,16 +27,12 @@ PERIODS, RATIO_ON = (40.0, 300.0, 1500.0), 0.05  # of the time gates, periods in
 
 @dataclass(frozen=True)
 class Decay:
-    """The memory left after n steps of 1 ms, n = 0 ... steps, starting from 1.
+    """The memory left after n steps of 1 ms, n = 0 ... steps, starting from 1."""
 
-    lstm: (steps + 1,). phased: (steps + 1, H). openness: (steps, H), of the steps after time 0. updates: (H,), the number of
-    steps at which each unit was open.
-    """
-
-    lstm: Array
-    phased: Array
-    openness: Array
-    updates: NDArray[np.int64]
+    lstm: Array  # (steps + 1,)
+    phased: Array  # (steps + 1, H)
+    openness: Array  # of the steps after time 0, (steps, H)
+    updates: NDArray[np.int64]  # the number of steps at which each unit was open, (H,)
 
     @property
     def closed_form(self) -> Array:

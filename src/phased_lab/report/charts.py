@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 
 from phased.pictures.style import INK, QUIET, UNITS
-from phased_lab.report.looks import Look, colour, full_name, looks, seeds_note, tests_words
+from phased_lab.report.looks import Look, full_name, looks, seeds_note, tests_words
 from phased_lab.report.openness import Array, bends, by_period, evenly, is_open, openness
 from phased_lab.report.seeds import Group, Spread, compared, learning, main
 from phased_lab.report.theme import AXIS, HEIGHT, WIDTH, Figure, colours, data, finished
@@ -134,7 +134,7 @@ def draw_curves(
         place = {"condition": about.condition(group.condition), "label": look.label, "seeds": group.test.n}
         for epoch, point in group.curve(field):
             rows.append(place | {"epoch": epoch, "mean": unit * point.mean, "low": unit * point.low, "high": unit * point.high})
-    last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
+    last = max(row["epoch"] for row in rows)
     # Fewer than ten epochs have a tick each. Vega's default would add fractions.
     ticks = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=6)
     y = alt.Y(
@@ -227,7 +227,7 @@ def draw_gates(groups: Sequence[Group], first: int) -> Figure:
     titles = {"before": "period before", "after": "period after", "opened": "open ratio before", "opens": "open ratio after"}
     tips = ["seed:Q", *(alt.Tooltip(f"{field}:Q", title=title) for field, title in titles.items())]
     base = alt.Chart(data(rows)).transform_filter("datum.group == group && datum.after > 0 && datum.before > 0")
-    points = base.mark_circle(size=22, opacity=0.45, color=colour(groups[first])).encode(tooltip=tips)
+    points = base.mark_circle(size=22, opacity=0.45, color=groups[first].kind.colour).encode(tooltip=tips)
     same = base.transform_aggregate(low="min(before)", high="max(before)").transform_fold(["low", "high"], as_=["end", "before"])
     periods = alt.layer(
         same.transform_calculate(after="datum.before").mark_line(color=QUIET, strokeWidth=1).encode(x="before:Q", y="after:Q"),

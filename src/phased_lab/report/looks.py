@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phased.pictures.style import OTHERS, shades
-from phased_lab.report.seeds import Group, natural
+from phased.pictures.style import shades
+from phased_lab.report.seeds import Group
 from phased_lab.runs.record import Record
 
 # Lengths of dashes and gaps in pixels, a solid line first.
@@ -21,12 +21,6 @@ class Look(NamedTuple):
     dash: tuple[float, ...]
 
 
-def colour(group: Group) -> str:
-    """Return the colour of a group's model, the same in every figure. Variants are shades of this colour."""
-    without = [kind.name for kind in group.experiment.models if kind.colour is None] + [group.model]
-    return group.experiment.kind(group.model).colour or OTHERS[without.index(group.model) % len(OTHERS)]
-
-
 def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
     """One look per group: a shade of its model's colour, and a dash, for each variant.
 
@@ -35,13 +29,12 @@ def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
     several = len({group.model for group in groups}) > 1
     found = []
     for group in groups:
-        same = [other for other in groups if other.model == group.model]
-        variants = sorted({other.variant for other in same}, key=natural)
+        about, same = group.experiment, [other for other in groups if other.model == group.model]
+        variants = sorted({other.variant for other in same})
         conditions = list(dict.fromkeys(other.condition for other in same))
-        tones = shades(colour(group), len(conditions if of_conditions else variants))
+        tones = shades(group.kind.colour, len(conditions if of_conditions else variants))
         tone = tones[conditions.index(group.condition) if of_conditions else variants.index(group.variant)]
-        about = group.experiment
-        words = (about.kind(group.model).label if several else "", about.condition(group.condition, short=True), group.variant)
+        words = (group.kind.label if several else "", about.condition(group.condition, short=True), group.variant)
         label = ", ".join(filter(None, words)) if of_conditions else group.label
         found.append(Look(label, tone, DASHES[variants.index(group.variant) % len(DASHES)]))
     return found

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import Claim, Experiment
+from phased_lab.runs.descriptor import Claim, Experiment, Kind
 from phased_lab.runs.record import Record, flat
 from phased_lab.runs.run import SCALES
 
@@ -61,9 +61,14 @@ class Group:
     variant: str
 
     @property
+    def kind(self) -> Kind:
+        """The kind of its network."""
+        return self.experiment.kind(self.model)
+
+    @property
     def label(self) -> str:
         """Model and variant."""
-        return ", ".join(filter(None, (self.experiment.kind(self.model).label, self.variant)))
+        return ", ".join(filter(None, (self.kind.label, self.variant)))
 
     @property
     def section(self) -> tuple[str, str, str]:
@@ -106,9 +111,9 @@ class Group:
         return self.experiment.claims.get((self.model, self.condition))
 
     def curve(self, field: str = "test") -> list[tuple[int, Spread]]:
-        """Return one field of the learning curve over seeds, at the epochs that all seeds have."""
-        runs = [{point.epoch: getattr(point, field) for point in record.curve} for record in self.records]
-        return [(epoch, spread(run[epoch] for run in runs)) for epoch in sorted(set.intersection(*map(set, runs)))]
+        """Return one field of the learning curve over seeds."""
+        epochs = zip(*(record.curve for record in self.records), strict=False)
+        return [(points[0].epoch, spread(getattr(point, field) for point in points)) for points in epochs]
 
 
 place_of = attrgetter("experiment", "study", "scale", "data", "model", "condition", "variant")
@@ -130,7 +135,7 @@ def _order(group: Group) -> tuple[Any, ...]:
         _place(group.data, list(about.data)),
         _place(group.condition, list(about.conditions)),
         _place(group.model, [kind.name for kind in about.models]),
-        natural(group.variant),
+        group.variant,
         _place(group.study, [study.name for study in about.studies]),
     )
 
@@ -138,13 +143,6 @@ def _order(group: Group) -> tuple[Any, ...]:
 def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
     """A sort key: known names first, in their order, then the others by name."""
     return [*known, name].index(name), name
-
-
-def natural(text: str) -> list[tuple[int, Any]]:
-    """Return a sort key that compares numbers inside a text by value: 'r_on 0.05' before 'r_on 0.1'."""
-    # The split has numbers at odd indices. str.isdigit would not do: '²' is a digit to Python, and float('²') fails.
-    parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
-    return [(0, float(part)) if place % 2 else (1, part) for place, part in parts if part]
 
 
 def sections(of: Sequence[Group]) -> list[list[Group]]:
@@ -179,7 +177,7 @@ def compared(section: Sequence[Group]) -> list[Group]:
     if "updates" not in about.charts or about.metric != "accuracy":
         return []
     studies = about.updates_of
-    shown = [group for group in section if about.kind(group.model).recurrent and (not studies or group.study in studies)]
+    shown = [group for group in section if group.kind.recurrent and (not studies or group.study in studies)]
     settings = Counter(group.condition for group in shown if group.gated)
     most = max(settings.values(), default=0)
     if most < FEWEST_SETTINGS:

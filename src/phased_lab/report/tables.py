@@ -27,7 +27,8 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
         last = spread(record.curve[-1].test for record in group.records).mean
         loss = spread(record.loss for record in group.records).mean
         seeds = f"{group.test.n}" + (f", and {group.test.lost} diverged" if group.test.lost else "")
-        cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last, metric)]
+        name = about.condition(group.condition, short=True)
+        cells = [name, group.label, measured(group.test, metric), printed(Printed(last), metric)]
         cells += [f"{loss:.2g}", updated(group), seeds, devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
@@ -138,7 +139,7 @@ def runs(of: Iterable[Group]) -> Table:
     rows = []
     for group in of:
         for run in group.records:
-            numbers = str(run.seed), one(run.test, group.experiment.metric), seconds(run.wall)
+            numbers = str(run.seed), printed(Printed(run.test), group.experiment.metric), seconds(run.wall)
             rows.append([run.name, run.scale, *numbers, run.device, run.date])
     return Table(("run", "scale", "seed", "test", "wall time", "machine", "date"), rows, f"Runs in the figures: {len(rows)}")
 
@@ -162,12 +163,12 @@ def number(row: Row, about: Experiment, record: Record) -> float:
 
 def measured(values: Spread, metric: Metric, quantity: Quantity = "metric") -> str:
     """Mean and standard deviation over seeds, or "-" without a number."""
-    return printed(Printed(values.mean, values.deviation) if values.n else None, metric, quantity)
+    return printed(Printed(values.mean, values.deviation), metric, quantity)
 
 
 def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric") -> str:
-    """Format a number with its deviation and unit, or "-" for None. An accuracy is in percent."""
-    if number is None:
+    """Format a number with its deviation and unit, or "-" for None and nan. An accuracy is in percent."""
+    if number is None or not np.isfinite(number.value):
         return "-"
     percent, count = metric == "accuracy", quantity == "updates"
 
@@ -181,11 +182,6 @@ def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric
     return f"{'> ' if number.above else ''}{words(number.value)}{side}{' %' if percent and not count else ''}"
 
 
-def one(value: float, metric: Metric) -> str:
-    """Format the number of one seed, or "-" for nan."""
-    return printed(Printed(value) if np.isfinite(value) else None, metric)
-
-
 def claimed(claim: Claim | None, metric: Metric) -> str:
     """The paper's number, or the range that it is in."""
     if claim is None:
@@ -197,7 +193,7 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
 
 def updated(group: Group) -> str:
     """The mean share of updated units, or "-" for a network without steps."""
-    if not group.experiment.kind(group.model).recurrent:
+    if not group.kind.recurrent:
         return "-"
     return f"{100 * group.updates.mean:.1f} %" if group.gated else "every step"
 

@@ -30,11 +30,11 @@ class Words(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Type of network, with its name in records, its label and its colour in all figures. None takes the next free colour."""
+    """Type of network, with its name in records, its label and its colour in all figures."""
 
     name: str
     label: str
-    colour: str | None = None
+    colour: str = "#8a4f7d"  # the default is for networks without a descriptor
     recurrent: bool = True  # whether its units are updated at the steps of a sequence
 
 

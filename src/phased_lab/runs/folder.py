@@ -7,13 +7,10 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from filelock import FileLock
-
 from phased import files
 from phased_lab.runs.record import Record, parse
 
 SUFFIX = ".jsonl"
-GATHERING = ".gathering"  # locked while records move
 
 
 class Reading(NamedTuple):
@@ -54,30 +51,31 @@ def gather(folder: Path) -> dict[Path, int]:
     """Move the records of single runs into one file per study, sorted by name; returns the number of records in each file.
 
     From `<folder>/<experiment>/*.jsonl`, where sweeps write them, to `<folder>/<study>.jsonl`, line by line. Of several
-    records of a run with the same settings the latest is kept. A file with a line that is not a record is not changed.
+    records of a run with the same settings the latest is kept. Files of records that belong to another file or folder stay.
+
+    Raises:
+        ValueError: a line is not a record. Nothing is moved.
     """
     check_folder(folder)
-    with FileLock(folder / GATHERING):
-        studies: dict[Path, dict[tuple[str, ...], tuple[str, bytes]]] = {}
-        sources: set[Path] = set()
-        for file in (*sorted(folder.glob(f"*{SUFFIX}")), *sorted(folder.glob(f"*/*{SUFFIX}"))):
-            for record, line in whole(file, folder):
-                sources.add(file)
-                kept = studies.setdefault(folder / f"{record.study}{SUFFIX}", {})
-                key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
-                kept[key] = max((record.date, line), kept.get(key, ("", b"")), key=lambda dated: dated[0])
-        for path in studies:
-            if path.exists() and path not in sources:
-                raise ValueError(f"'{path}' must be a file with a record in every line. Repair it, or move it away.")
-        for path, found in studies.items():
-            files.write_whole(path, b"".join(found[key][1] + b"\n" for key in sorted(found)))
-        for file in sources - studies.keys():
-            file.unlink(missing_ok=True)
+    studies: dict[Path, dict[tuple[str, ...], tuple[str, bytes]]] = {}
+    sources: set[Path] = set()
+    for file in (*sorted(folder.glob(f"*{SUFFIX}")), *sorted(folder.glob(f"*/*{SUFFIX}"))):
+        for record, line in whole(file, folder):
+            sources.add(file)
+            kept = studies.setdefault(folder / f"{record.study}{SUFFIX}", {})
+            key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
+            kept[key] = max((record.date, line), kept.get(key, ("", b"")), key=lambda dated: dated[0])
+    for path, found in studies.items():
+        files.write_whole(path, b"".join(found[key][1] + b"\n" for key in sorted(found)))
+    for file in sources - studies.keys():
+        file.unlink()
     return {path: len(studies[path]) for path in sorted(studies)}
 
 
 def whole(file: Path, folder: Path) -> list[tuple[Record, bytes]]:
-    """The records of a file with their lines; none if a line is no record, or one that belongs to another file or folder."""
+    """Return the records of a file with their lines, or [] if one belongs to another file or folder."""
     own, name = ("study", file.stem) if file.parent == folder else ("experiment", file.parent.name)
     records, skipped = lines(file)
-    return [] if skipped or any(getattr(record, own) != name for record, _ in records) else records
+    if skipped:
+        raise ValueError(f"'{file}' must be a file with a record in every line. Repair it, or move it away.")
+    return [] if any(getattr(record, own) != name for record, _ in records) else records

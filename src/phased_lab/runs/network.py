@@ -77,25 +77,24 @@ class NetworkConfig(Network):
 
     def network(self, task: Any) -> Readout:
         """A recurrent layer and a linear layer, for a task's features and classes."""
-        layer = self._layer(task.features)
+        layer: PhasedLSTM | Baseline
+        if self.model == "phased":
+            low, high = self.period
+            layer = PhasedLSTM(
+                task.features,
+                self.units,
+                period=LogUniform(math.exp(low), math.exp(high)),
+                ratio_on=self.ratio_on,
+                learn_ratio_on=self.learn_ratio_on,
+                leak=self.leak,
+                peephole=self.peephole,
+            )
+        else:
+            layer = Baseline(task.features, self.units, self.normalise if self.model == "bn-lstm" else None, self.time_unit)
         model = Readout(layer, task.classes)
         if self.weights == "normal":
             draw_normal(layer.lstm if isinstance(layer, Baseline) else layer)
         return model
-
-    def _layer(self, features: int) -> PhasedLSTM | Baseline:
-        if self.model != "phased":
-            return Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None, self.time_unit)
-        low, high = self.period
-        return PhasedLSTM(
-            features,
-            self.units,
-            period=LogUniform(math.exp(low), math.exp(high)),
-            ratio_on=self.ratio_on,
-            learn_ratio_on=self.learn_ratio_on,
-            leak=self.leak,
-            peephole=self.peephole,
-        )
 
 
 @torch.no_grad()

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from phased.data.ragged import Progress
 
 
-class Show(Protocol):
-    """Receives the name of a task, the finished and the total amount of work, and a message."""
-
-    def __call__(self, what: str, done: int, total: int, news: str = "", /) -> None:
-        """Show it."""
-        ...
-
-
-def nothing(what: str, done: int, total: int, news: str = "", /) -> None:
-    """Show nothing."""
+Show = Callable[[str, int, int, str], None]
+"""Receives the name of a task, the finished and the total amount of work, and a message."""
 
 
 _SHOW: ContextVar[Show | None] = ContextVar("show", default=None)
@@ -39,4 +31,4 @@ def shown(show: Show) -> Iterator[None]:
 def progress(what: str) -> Progress | None:
     """Return a function that reports the finished and the total amount of a task, or None if progress is not shown."""
     show = _SHOW.get()
-    return None if show is None else lambda done, total: show(what, done, total)
+    return None if show is None else lambda done, total: show(what, done, total, "")

@@ -142,7 +142,7 @@ def execute(
     )
     record = describe(run, trained, before, gates(model), fabric.device)
     if fabric.is_global_zero:
-        write(run.file(out), record)
+        files.write_whole(run.file(out), record.line().encode())
     fabric.barrier()
     return record
 
@@ -163,17 +163,11 @@ def gates(model: torch.nn.Module) -> Gates | None:
 
 def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | None, device: torch.device) -> Record:
     """The record of a finished run."""
+    shared = ("experiment", "study", "variant", "data", "name", "condition", "scale", "settings", "command")
     return Record(
-        experiment=run.experiment,
-        study=run.study,
-        variant=run.variant,
-        data=run.data,
-        name=run.name,
+        **{name: getattr(run, name) for name in shared},
         model=run.network.model,
-        condition=run.condition,
-        scale=run.scale,
         seed=run.training.seed,
-        settings=run.settings,
         curve=tuple(trained.curve),
         evaluations=trained.evaluations,
         wall=trained.wall,
@@ -183,13 +177,7 @@ def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | No
         versions={"phased": phased.__version__, "torch": torch.__version__, "python": platform.python_version()},
         machine={"processor": processor(), "device": device_name(device), "threads": torch.get_num_threads()},
         date=time.strftime("%Y-%m-%d"),
-        command=run.command,
     )
-
-
-def write(path: Path, record: Record) -> None:
-    """Write the record as one line of JSON, atomically."""
-    files.write_whole(path, record.line().encode())
 
 
 def compare(run: Run, record: Record, path: Path) -> None:

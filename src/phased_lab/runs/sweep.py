@@ -22,9 +22,9 @@ from phased.learn.store import Epoch
 from phased.machine import cores
 from phased_lab.runs import discovery
 from phased_lab.runs.folder import lines
-from phased_lab.runs.progress import Show, nothing, shown
+from phased_lab.runs.progress import Show, shown
 from phased_lab.runs.record import Record
-from phased_lab.runs.run import SCALES, Run, compare, execute, write
+from phased_lab.runs.run import SCALES, Run, compare, execute
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -80,7 +80,7 @@ def sweep(
     jobs: int = 1,
     cluster: str | None = None,
     device: str = "auto",
-    show: Show = nothing,
+    show: Show = lambda *what: None,
 ) -> Summary:
     """Run what has no record yet: `jobs` runs at a time on this machine, or one on each worker of a dask cluster.
 
@@ -115,7 +115,7 @@ def sweep(
                     summary.failed[run.name] = end
                 else:
                     if not run.file(out).exists():  # the worker does not share this folder
-                        write(run.file(out), end)
+                        files.write_whole(run.file(out), end.line().encode())
                     summary.done.append(run)
                     summary.records[run.name] = end
                 show(run.name, run.training.epochs, run.training.epochs, "")

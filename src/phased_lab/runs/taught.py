@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phased import check
 from phased.learn.batch import Batch
 from phased.learn.metric import Objective, labelled, sum_of_losses
 from phased.learn.model import Model, Updates
@@ -29,8 +28,6 @@ class TaughtObjective:
 
     def loss(self, answer: Tensor, batch: Batch) -> Tensor:
         """Return the sum of both losses, or the cross entropy of an output of the student with the labels."""
-        if batch.y.is_floating_point():
-            raise ValueError("Taught is for classes, with y int64, got numbers to predict. Train the student alone.")
         if answer.dim() == 2:
             return sum_of_losses(answer, batch)
         student, teacher = answer
@@ -58,14 +55,10 @@ class Taught(Model):
 
     Shape:
         (B, classes) in eval. In training (2, B, classes): the outputs of student and teacher, for `objective`.
-
-    Raises:
-        ValueError: share is not a number from 0 to 1.
     """
 
     def __init__(self, student: Model, teacher: Model, share: float) -> None:
         super().__init__()
-        check.number("share", share, low=0.0, high=1.0)
         self.student, self.teacher, self.share = student, teacher, share
 
     @property

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from phased_lab.report.seeds import Group
-from records import everything, grouped, reported, write
+from records import everything, grouped, put, reported
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def found(all_lines) -> list[Group]:
 
 @pytest.fixture(scope="session")
 def full_folder(tmp_path_factory, all_lines) -> Path:
-    return write(tmp_path_factory.mktemp("results"), *all_lines)
+    return put(tmp_path_factory.mktemp("results"), *all_lines)
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,18 @@
 """The data of each chart are the numbers of its records."""
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from phased.pictures.style import OTHERS, shades
+from phased.pictures.style import shades
 from phased_lab.report import looks
 from phased_lab.report.charts import figures
 from phased_lab.report.seeds import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
-from phased_lab.runs import discovery
-from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind
-from records import grouped
+from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED
+from records import grouped, result
 
 EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
 
@@ -150,27 +148,19 @@ def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found, 
     assert note.endswith("% after.")
 
 
-def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_none(found, result, monkeypatch):
+def test_a_model_has_one_colour_in_every_figure(found):
     for key in ("frequency", "superimposed"):
         shown = main(of(found, key))
         for group, look in zip(shown, looks.looks(shown), strict=True):
             (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
-            assert looks.colour(group) == own
             assert look.colour == own or group.variant
-    about = replace(discovery.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
-    monkeypatch.setattr(discovery, "experiment", lambda name: about)
-    lines = grouped(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
-    colours = {group.model: looks.colour(group) for group in lines}
-    assert colours["bn-lstm"] == BN_LSTM.colour
-    assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
-    assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
 
 
 def test_shades_are_all_different():
     assert [len(set(shades(PHASED.colour, count))) for count in (1, 2, 3, 9)] == [1, 2, 3, 9]
 
 
-def test_notes_own_up_to_uneven_seeds_and_diverged_runs(result):
+def test_notes_own_up_to_uneven_seeds_and_diverged_runs():
     lost = result(model="lstm", seed=1)
     lost["curve"][-1]["test"] = math.nan
     note = looks.seeds_note(
@@ -195,7 +185,7 @@ def test_every_chart_that_results_allow_is_written_as_png_and_svg(report):
         assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
 
 
-def test_the_same_results_give_the_same_pictures_with_their_title_and_note(result, tmp_path):
+def test_the_same_results_give_the_same_pictures_with_their_title_and_note(tmp_path):
     def written():
         (bars, *_) = figures(next(iter(sections(grouped(result(), result(model="lstm"))))))
         return [file.read_bytes() for file in save(bars.chart, tmp_path, "bars", bars.title, bars.note)]

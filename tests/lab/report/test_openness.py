@@ -7,7 +7,7 @@ from phased import PhasedLSTM, updates
 from phased_lab.report.openness import bends, by_period, is_open, openness
 from phased_lab.runs import discovery
 from phased_lab.runs.record import Gates
-from records import records
+from records import records, result
 
 
 def some_gates(units=20) -> tuple[PhasedLSTM, Gates]:
@@ -22,7 +22,7 @@ def sample_times(line) -> np.ndarray:
     return discovery.experiment(record.experiment).clock(record).time
 
 
-def test_openness_is_the_layers_own_and_open_units_are_those_it_updates(result):
+def test_openness_is_the_layers_own_and_open_units_are_those_it_updates():
     rnn, gates = some_gates()
     (gate,) = rnn.gates()
     time = sample_times(result())
@@ -37,7 +37,7 @@ def test_ordering_by_period_moves_whole_units():
     assert set(map(tuple, ordered.T)) == set(zip(*gates, strict=True))
 
 
-def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time(result):
+def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time():
     def clock(**where):
         return sample_times(result(**where))
 

@@ -8,7 +8,7 @@ import pytest
 from phased_lab import docs_tables
 from phased_lab.report.page import NAME, render, sections
 from phased_lab.runs import discovery
-from records import records, reported, visible
+from records import put, records, reported, result, visible
 
 
 def page_of(*lines, skipped=()):
@@ -51,7 +51,7 @@ def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report):
         assert expected in text
 
 
-def test_what_is_missing_stands_at_the_end_with_its_commands(result):
+def test_what_is_missing_stands_at_the_end_with_its_commands():
     text = visible(page_of(result(scale="quick", epochs=2), skipped=["a file: skipped"]))
     assert text.index("a first look, not a reproduction") < text.index("Every run") < text.index("What is missing for")
     assert "Fig. 3: Frequency discrimination: no runs at the paper's scale. To run them: phased run frequency" in text
@@ -62,14 +62,14 @@ def test_what_is_missing_stands_at_the_end_with_its_commands(result):
         assert f"phased run {experiment} --scale paper --seeds 5 --out results" in empty
 
 
-def test_the_page_is_the_same_on_a_machine_with_data(result, request):
+def test_the_page_is_the_same_on_a_machine_with_data(request):
     digits = result("nmnist", "phased", "simulated")
     page = page_of(digits)
     request.getfixturevalue("data_folder")
     assert page_of(digits) == page
 
 
-def test_a_run_made_again_is_counted_once_and_one_seed_is_shown_without_a_spread(result):
+def test_a_run_made_again_is_counted_once_and_one_seed_is_shown_without_a_spread():
     page = page_of(result(end=0.7), result(end=0.9) | {"date": "2027-01-01"})
     assert "Not counted, because the same runs have newer results: 1." in visible(page)
     assert "1 seed" in visible(page)
@@ -79,7 +79,7 @@ def test_a_run_made_again_is_counted_once_and_one_seed_is_shown_without_a_spread
 
 
 @pytest.fixture
-def made_of(put, tmp_path):
+def made_of(tmp_path):
     """The page of results with its pictures and tables; warnings are errors in tests, so nothing was skipped."""
 
     def made(*lines) -> str:
@@ -101,16 +101,16 @@ def of_every_figure(result, **more):
     return [result(epochs=2, **place, **more) | {"gates": None} for place in places]
 
 
-def test_curves_without_a_finite_number_or_a_common_epoch_are_drawn(result, made_of):
-    lines = of_every_figure(result, seed=1) + of_every_figure(result, seed=2)
-    for line in lines[3:]:
-        line["curve"] = [{"epoch": 100, "loss": None, "test": None, "seconds": None, "updates": None}]
+def test_curves_without_a_finite_number_are_drawn(made_of):
+    lines = of_every_figure(result, seed=1)
+    for line in lines:
+        line["curve"] = [{"epoch": 1, "loss": None, "test": None, "seconds": None, "updates": None}]
     lost = result(epochs=2, model="lstm")
     lost["curve"][0]["test"], lost["curve"][1]["test"] = float("inf"), float("-inf")
-    assert "1 of 1 of LSTM diverged, in no mean" in made_of(*lines, lost)
+    assert "1 of 1 of LSTM diverged, in no mean" in made_of(*lines, *of_every_figure(result, seed=2), lost)
 
 
-def test_text_of_any_kind_is_drawn_and_stays_text(result, made_of):
+def test_text_of_any_kind_is_drawn_and_stays_text(made_of):
     lines = [result(epochs=2) | {"gates": None}]
     for text in (r"$\frac$", "_hidden", "", "²", "</script><script>alert('x')</script><!--|*`[x](y)"):
         lines += [result(epochs=2, leak=0.0, variant=text) | {"gates": None}]
@@ -121,7 +121,7 @@ def test_text_of_any_kind_is_drawn_and_stays_text(result, made_of):
         assert "alert('x')" in visible(page)
 
 
-def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_bounded_size(result):
+def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_bounded_size():
     line = result(epochs=2)
     always = {"period": 3.0, "shift": 0.0, "ratio_on": 1.0}
     line["gates"] = {name: dict.fromkeys(("before", "after"), [value] * 10_000) for name, value in always.items()}
@@ -130,7 +130,7 @@ def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_boun
     assert "100.0% before training" in page
 
 
-def test_an_experiment_of_which_nothing_is_known_has_a_section_too(result, made_of):
+def test_an_experiment_of_which_nothing_is_known_has_a_section_too(made_of):
     page = made_of(result(epochs=2) | {"experiment": "something new", "condition": "of its own"})
     assert "something new" in visible(page)
     assert "something-new-learning" in specs(page)

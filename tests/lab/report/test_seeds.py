@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased_lab.report import findings
-from phased_lab.report.seeds import compared, learning, main, natural, sections, spread
+from phased_lab.report.seeds import compared, learning, main, sections, spread
 from phased_lab.report.tables import leaks, seconds
 from phased_lab.runs import discovery
-from records import grouped
+from records import at_the_end, grouped, result
 
 CONDITIONS = ("standard", "high", "asynchronous")
 
@@ -42,7 +42,7 @@ def test_every_record_is_in_one_group_with_its_place_and_the_groups_are_in_the_o
         assert places == [place for place in wanted if place in places]
 
 
-def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result, at_the_end):
+def test_a_run_made_twice_is_counted_once_and_the_later_one_counts():
     early, late = (
         result(end=0.7) | {"date": "2026-01-01"},
         result(end=0.9) | {"date": "2026-01-02", "name": "called otherwise since"},
@@ -52,7 +52,7 @@ def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result, at_th
         assert (group.test.n, group.test.mean) == (1, pytest.approx(at_the_end(late)))
 
 
-def test_scales_studies_and_versions_of_the_data_are_never_mixed(result):
+def test_scales_studies_and_versions_of_the_data_are_never_mixed():
     lines = [result(scale="quick"), result(), result(study="sparsity", variant="leak 0.001"), result(data="authors")]
     found = grouped(*lines)
     assert [group.test.n for group in found] == [1] * 4
@@ -63,17 +63,7 @@ def test_scales_studies_and_versions_of_the_data_are_never_mixed(result):
     ]
 
 
-def test_the_curve_over_seeds_has_mean_least_and_greatest_at_the_epochs_that_all_have(result):
-    lines = [result(seed=seed, epochs=4 + seed) for seed in range(3)]
-    (group,) = grouped(*lines)
-    tests = np.array([[point["test"] for point in line["curve"][:4]] for line in lines])
-    epochs, points = zip(*group.curve(), strict=True)
-    assert epochs == (1, 2, 3, 4)
-    np.testing.assert_allclose([point.mean for point in points], tests.mean(0))
-    assert [(point.low, point.high) for point in points] == list(zip(tests.min(0), tests.max(0), strict=True))
-
-
-def test_a_figure_shows_its_own_study_and_of_a_model_the_variants_under_most_conditions(result, found):
+def test_a_figure_shows_its_own_study_and_of_a_model_the_variants_under_most_conditions(found):
     shown = main([group for group in found if group.key == "frequency"])
     assert {group.label for group in shown} == {"Phased LSTM, leak 0", "Phased LSTM, leak 0.001", "BN-LSTM", "LSTM"}
     assert len(shown) == 12
@@ -88,7 +78,7 @@ def test_a_figure_shows_its_own_study_and_of_a_model_the_variants_under_most_con
     assert {group.study for group in learning(words)} == {"lipreading", "lipreading-normalised"}, "beside those of the figure"
 
 
-def test_accuracy_against_updates_compares_three_settings_of_gates_or_more(result, found):
+def test_accuracy_against_updates_compares_three_settings_of_gates_or_more(found):
     shown = compared([group for group in found if group.key == "frequency"])
     assert {group.study for group in shown} == {"frequency", "sparsity"}
     two = [result(leak=0.0), result(), result(model="lstm"), result(model="bn-lstm"), result(leak=0.0, peephole=True)]
@@ -108,7 +98,7 @@ def test_leaks_are_compared_between_runs_that_differ_in_nothing_else(found):
         assert row[-1] == ("yes" if within else "no")
 
 
-def test_what_is_missing_is_told_with_the_command_that_makes_it(result, found):
+def test_what_is_missing_is_told_with_the_command_that_makes_it(found):
     assert findings.missing(found) == []
     lines = [result(seed=seed) for seed in range(3)] + [result(model="lstm", scale="quick", seed=seed) for seed in range(5)]
     frequency, superimposed, adding, *_ = findings.missing(grouped(*lines), "some/folder")
@@ -119,7 +109,7 @@ def test_what_is_missing_is_told_with_the_command_that_makes_it(result, found):
     assert frequency.command == "phased run frequency --scale paper --seeds 5 --out some/folder"
 
 
-def test_every_bar_of_figure_3_has_a_number_of_the_paper(result):
+def test_every_bar_of_figure_3_has_a_number_of_the_paper():
     figure = discovery.experiment("frequency")
     assert set(figure.claims) == set(figure.figure_runs())
     assert all(0.5 <= claim.low <= claim.value <= claim.high <= 1.0 for claim in figure.claims.values())
@@ -127,7 +117,5 @@ def test_every_bar_of_figure_3_has_a_number_of_the_paper(result):
     assert (waves.claim, sums.claim) == (figure.claims["lstm", "high"], None)
 
 
-def test_numbers_in_names_sort_as_numbers_and_times_are_told_as_people_would():
+def test_times_are_told_as_people_would():
     assert [seconds(value) for value in (0.5, 75, 150, 7200)] == ["0.5 s", "75 s", "2.5 min", "2 h"]
-    ordered = ["leak 0", "leak 0.001", "leak 0.01", "leak 1e-1", "leak 2", "leak 10"]
-    assert sorted(sorted(ordered), key=natural) == ordered

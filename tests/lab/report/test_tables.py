@@ -9,7 +9,7 @@ import pytest
 from phased_lab import docs_tables
 from phased_lab.report.tables import costs, further_tests, paper_table, printed, results
 from phased_lab.runs.descriptor import Printed
-from records import grouped, records, visible
+from records import at_the_end, grouped, put, records, result, visible
 
 
 def cells(text):
@@ -30,7 +30,7 @@ def percent(values):
     return f"{100 * np.mean(values):.2f} ± {100 * np.std(values, ddof=1):.2f} %"
 
 
-def test_a_figure_has_a_row_for_every_line_with_the_papers_number(made, all_lines, at_the_end):
+def test_a_figure_has_a_row_for_every_line_with_the_papers_number(made, all_lines):
     head, *body = cells(made["frequency"])
     assert head[-1] == "paper"
     assert len(body) == 3 * 4
@@ -59,7 +59,7 @@ def test_other_tables_have_what_goes_beyond_a_figure_and_runs_that_differ_in_the
     assert "frequency, high resolution, waves as in the authors' code" in {row[0] for row in body}
 
 
-def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_counted(tmp_path, result, put):
+def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_counted(tmp_path):
     made = docs_tables.of_runs(put(tmp_path, result(leak=0.0), result(), result(model="lstm", scale="quick")))
     (_, *body), (_, *leaks) = cells(made["frequency"]), cells(made["leak"])
     assert len(body) == 2
@@ -74,7 +74,7 @@ def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_c
     assert (row[2], row[6]) == ("-", "0, and 1 diverged")
 
 
-def test_names_are_shown_letter_by_letter(result, put, tmp_path):
+def test_names_are_shown_letter_by_letter(tmp_path):
     for letters in ("a|b", "<b>", "*a*", "`a`", "[a](b)", "_a_"):
         (tmp_path / "more.jsonl").write_text(json.dumps(result() | {"condition": letters}))
         head, *_, row = docs_tables.of_runs(tmp_path)["frequency"].splitlines()
@@ -102,7 +102,7 @@ def test_a_table_of_the_paper_has_a_column_for_each_network_beside_the_papers(di
     assert line[2:] == ["-", "-", "-", "-", percent(numbers), "-"]
 
 
-def test_numbers_that_no_run_has_make_no_row(result):
+def test_numbers_that_no_run_has_make_no_row():
     lines = [result("nmnist", model, "simulated") for model in ("cnn", "bn-lstm", "phased")]
     for line in lines:
         line["evaluations"] = {name: line["evaluations"][name] for name in ("rho 0.75", "rho 1")}
@@ -144,7 +144,7 @@ def test_a_number_is_printed_with_its_unit(number, metric, quantity, text):
     assert printed(number, metric, quantity) == text
 
 
-def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
+def test_the_cost_counts_a_run_on_every_machine_it_was_made_on():
     here, there = result(epochs=3), result(epochs=4)
     there["machine"] = {"device": "Made-up GPU"}
     table = costs(records(here, there))

@@ -48,26 +48,6 @@ def test_a_run_has_its_own_name_and_place_and_a_command_that_makes_it_again(scal
                 assert again == [run]
 
 
-def test_the_settings_are_the_papers():
-    figure = runs_of("frequency", "paper", range(5))
-    assert len(figure) == 5 * 3 * (2 + 1 + 1)
-    assert {run.network.leak for run in figure if run.network.model == "phased"} == {0.0, 1e-3}
-    for run in figure:
-        assert run.task == Sines(condition=run.condition)
-        assert (run.network.units, run.network.period, run.network.ratio_on) == (110, (1.0, 3.0), 0.05)
-        assert (run.training.epochs, run.training.train, run.training.test, run.training.batch) == (70, 5000, 500, 32)
-    assert {(run.task, run.training.epochs) for run in runs_of("superimposed", "paper", [0])} == {(Sines(waves=2), 300)}
-    for run in runs_of("adding", "paper", [0]):
-        assert run.condition == f"exp({run.network.period[0]:g},{run.network.period[1]:g})"
-        assert (run.task, run.network.ratio_on, run.network.learn_ratio_on) == (Adding(), 0.05, False)
-
-
-def test_settings_name_only_what_has_a_meaning_for_the_model():
-    phased, lstm, bn_lstm = (tiny_run(model=model).settings for model in ("phased", "lstm", "bn-lstm"))
-    assert ("leak" in phased, "time_unit" in phased, phased["period"]) == (True, False, "exp U(1, 3)")
-    assert ("leak" in lstm, "normalise" in lstm, bn_lstm["normalise"]) == (False, False, "input")
-
-
 @pytest.mark.parametrize("model", ["phased", "lstm"])
 def test_a_result_is_one_line_that_says_everything_and_the_trained_network_can_be_had_back(tmp_path, model):
     run = tiny_run(model=model)

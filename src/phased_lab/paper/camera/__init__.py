@@ -31,25 +31,15 @@ SHOWN = 330  # ms of the rate
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What is compared about R recordings. Times are in ms.
+    """Statistics of R recordings. Times are in ms."""
 
-    Args:
-        label: the class of each recording, (R,).
-        events: the number of its events, (R,).
-        falls: the share of its events where the light falls, (R,).
-        last: the time of its last event, (R,).
-        rate: events of a recording in each 10 ms, the mean over recordings, (34,).
-        intervals: times between two consecutive events of a pixel, of all recordings, (N,).
-        maps: events at each address, (y * 34 + x) * 2 + polarity, in each saccade, (R, 3, 2312).
-    """
-
-    label: NDArray[np.int64]
-    events: Array
-    falls: Array
-    last: Array
-    rate: Array
-    intervals: Array
-    maps: NDArray[np.float32]
+    label: NDArray[np.int64]  # the class of each recording, (R,)
+    events: Array  # the number of its events, (R,)
+    falls: Array  # the share of its events where the light falls, (R,)
+    last: Array  # the time of its last event, (R,)
+    rate: Array  # events of a recording in each 10 ms, the mean over recordings, (34,)
+    intervals: Array  # times between two consecutive events of a pixel, of all recordings, (N,)
+    maps: NDArray[np.float32]  # events at each address, (y * 34 + x) * 2 + polarity, in each saccade, (R, 3, 2312)
 
     @classmethod
     def of(cls, recordings: Recordings) -> Statistics:

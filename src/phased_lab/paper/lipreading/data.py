@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torch import Tensor
+import torch
 
 from phased.files import digest
 from phased_lab.clips import Clips, Split, find_grid, load_clips, prepare, prepared, split, store
@@ -17,11 +17,9 @@ from phased_lab.runs.progress import progress
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Clips in memory, which of them are for training and for testing, and the scaling of their sound."""
+    """Clips in memory, training clips first, with the names of both parts and the scaling of their sound."""
 
     clips: Clips
-    train: Tensor  # rows of clips, int64
-    test: Tensor
     parts: Split
     scaling: Scaling
 
@@ -37,8 +35,7 @@ def load(folder: Path, rate: int = 100, seed: int = 0, most: int = 0) -> Loaded:
     """The clips of a prepared folder, with `rate` rows of MFCCs a second; they are read once per process."""
     parts = divided(folder, seed, most)
     clips = load_clips(folder, (*parts.train, *parts.test), rate=rate)
-    train, test = clips.rows(parts.train), clips.rows(parts.test)
-    return Loaded(clips, train, test, parts, Scaling.of(clips, train))
+    return Loaded(clips, parts, Scaling.of(clips, torch.arange(len(parts.train))))
 
 
 def divided(folder: Path, seed: int = 0, most: int = 0) -> Split:

@@ -24,30 +24,19 @@ SECOND = 1000.0  # ms; the baselines receive the time in seconds
 
 @dataclass(frozen=True)
 class LipNetwork(Network):
-    """The settings of one of the three networks.
-
-    Args:
-        model: "phased", "lstm" or "bn-lstm".
-        units: of the video layer, the audio layer, Merged-1 and Merged-2.
-        normalised: whether the convolutions have batch normalisation.
-        dropout: of the inputs of Merged-1 and Merged-2 and of the outputs of Merged-2.
-        periods: ranges of the initial periods of Merged-1 and Merged-2, ms.
-        ratio_on: initial open ratio of the merged layers.
-        learn_ratio_on: whether it is learned.
-        leak: of the merged layers, in training.
-        layers_normalised: whether the input of every layer has batch normalisation, as in a BN-LSTM.
-        normalise: what a BN-LSTM normalises, as in the other experiments.
-    """
+    """The settings of one of the three networks."""
 
     model: ModelName = "phased"
-    units: tuple[int, int, int, int] = (110, 150, 250, 250)
-    normalised: bool = False
-    dropout: float = 0.0
+    units: tuple[int, int, int, int] = (110, 150, 250, 250)  # of the video layer, the audio layer, Merged-1 and Merged-2
+    normalised: bool = False  # batch normalisation of the convolutions
+    dropout: float = 0.0  # of the inputs of Merged-1 and Merged-2 and of the outputs of Merged-2
+    # Of the Phased LSTM: initial periods, ms, open ratio and leak of the merged layers.
     periods: tuple[tuple[float, float], tuple[float, float]] = ((10.0, 1000.0), (500.0, 3000.0))
     ratio_on: float = 0.05
     learn_ratio_on: bool = False
     leak: float = 0.0
-    layers_normalised: bool = False
+    layers_normalised: bool = False  # batch normalisation of the input of every layer, as in a BN-LSTM
+    # Of the BN-LSTM, as in the other experiments.
     normalise: Normalised = "input"
 
     applies: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -84,8 +73,7 @@ class LipNetwork(Network):
         if self.model != "phased" or self.layers_normalised:
             lower = self.layer(features, first, period=periods[0], **gate)
             return Two(lower, self.layer(first, second, period=periods[1], **gate), self.dropout)
-        if first != second:
-            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
+        assert first == second
         return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
 
 

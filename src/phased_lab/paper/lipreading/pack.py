@@ -33,12 +33,12 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
     }
     task = Sentences(**of_task | {"folder": folder})
     loaded = task.load()
-    spans = loaded.clips.spans[loaded.train].double().numpy()
+    count = len(loaded.parts.train)
+    spans = loaded.clips.spans[:count].double().numpy()
     video, audio, merged, _ = settings["units"]
     about = About(
         record.command,
-        f"{len(loaded.train):,} clips of GRID (Cooke et al. 2006): those of its speakers that were at hand, without a tenth for "
-        f"testing.",
+        f"{count:,} clips of GRID (Cooke et al. 2006): those of its speakers that were at hand, without a tenth for testing.",
         versions={str(name): str(version) for name, version in record.versions.items()},
         date=record.date,
         tested=tuple(loaded.parts.test),
@@ -47,13 +47,10 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
         (video, audio, merged), 2, settings["normalised"], RATES[task.resolution], loaded.scaling, Timing.of(spans), about
     )
     reader = LipReader.of(config, parameters(settings, task, state))
-    reader = with_settings(reader, timing=calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED])))
-    return with_settings(reader, about=replace(about, scores=scores(reader, clips_named(task, loaded.parts.test))))
-
-
-def with_settings(reader: LipReader, **changes: Any) -> LipReader:
-    """The reader with these fields of its configuration."""
-    return LipReader(replace(reader.config, **changes), reader.network)
+    timing = calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED]))
+    reader = LipReader(replace(config, timing=timing), reader.network)
+    about = replace(about, scores=scores(reader, clips_named(task, loaded.parts.test)))
+    return LipReader(replace(reader.config, about=about), reader.network)
 
 
 def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple, get_args
 
@@ -35,47 +35,31 @@ class Sentences(Loadable):
 
     An epoch visits every training clip once. In the test of every epoch there is video alone; further tests have sound alone,
     and both.
-
-    Args:
-        resolution: "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames.
-        clips: the number of clips for training and for testing.
-        names: digest of the names of the clips, so that results of other clips are not taken for these; "" for any clips.
-        most: how many clips are used, the first of every speaker; 0 for all.
-        split: seed of the random split into train and test.
-        silent: share of the training clips, drawn anew in every epoch, whose sound is masked to zero.
-        blind: share whose pictures are masked to zero.
-        flip: whether training clips are mirrored at random.
-        shift: training clips are moved by up to this many pixels in x and in y.
-        zoom: they are enlarged or reduced by up to this share.
-        light: their contrast is changed by up to this share, and their brightness by up to this many standard deviations.
-        begin: they begin at a random time from 0 to this, ms. Otherwise the gates of a Phased LSTM are in the same phase whenever
-            a clip is shown.
-        noise: standard deviation of random numbers that are added to their standardised MFCCs.
-        sense: what is present in the test.
-        folder: where the clips are; see `data.prepared_folder`. Not a setting of a run.
     """
 
-    resolution: Resolution = "high"
-    clips: tuple[int, int] = GRID_CLIPS
-    names: str = ""
-    most: int = 0
-    split: int = 0
-    silent: float = 0.5
-    blind: float = 0.25
-    flip: bool = False
-    shift: float = 0.0
-    zoom: float = 0.0
-    light: float = 0.0
+    resolution: Resolution = "high"  # "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames
+    clips: tuple[int, int] = GRID_CLIPS  # how many are for training and for testing
+    names: str = ""  # digest of their names, so that results of other clips are not taken for these ("" for any clips)
+    most: int = 0  # how many clips are used, the first of every speaker (0 for all)
+    split: int = 0  # seed of the random split into train and test
+    # Changes of the training clips, drawn anew in every epoch.
+    silent: float = 0.5  # share of the clips with their sound masked to zero
+    blind: float = 0.25  # share of the clips with their pictures masked to zero
+    flip: bool = False  # whether they are mirrored at random
+    shift: float = 0.0  # they are moved by up to this many pixels in x and in y
+    zoom: float = 0.0  # they are enlarged or reduced by up to this share
+    light: float = 0.0  # contrast changes by up to this share, and brightness by up to this many standard deviations
+    # They begin at a random time from 0 to this, ms. Otherwise gates are in the same phase whenever a clip is shown.
     begin: float = 0.0
-    noise: float = 0.0
-    sense: Sense = "video"
-    folder: str = field(default="", repr=False, metadata={"setting": False})
+    noise: float = 0.0  # standard deviation of random numbers that are added to the standardised MFCCs
+    sense: Sense = "video"  # the modalities in the test
+    folder: str = field(default="", repr=False, metadata={"setting": False})  # where the clips are: `data.prepared_folder`
     classes: ClassVar[int] = len(WORDS)
 
     def load(self) -> Loaded:
         """The clips in memory; a ValueError if they are not as many as the settings say."""
         loaded = data.load(data.prepared_folder(self.folder), RATES[self.resolution], self.split, self.most)
-        found, names = (len(loaded.train), len(loaded.test)), data.identity(loaded.parts)
+        found, names = (len(loaded.parts.train), len(loaded.parts.test)), data.identity(loaded.parts)
         if found != tuple(self.clips):
             raise ValueError(
                 f"expected {self.clips[0]} clips for training and {self.clips[1]} for testing, as in the settings of the run, "
@@ -102,8 +86,8 @@ class ClipsOnDevice(OnDevice):
 
     def __init__(self, task: Sentences, device: torch.device, size: int) -> None:
         loaded = task.load()
-        super().__init__(STREAM, {"train": loaded.train, "test": loaded.test}, device, size)
-        clips = loaded.clips
+        clips, train = loaded.clips, len(loaded.parts.train)
+        super().__init__(STREAM, {"train": torch.arange(train), "test": torch.arange(train, len(clips))}, device, size)
         self.task, self.frames, self.sounds = task, clips.video.offset.diff(), clips.sound.offset.diff()
         self.steps = timeline_steps(clips)
         there = clips.to(device)
@@ -116,7 +100,10 @@ class ClipsOnDevice(OnDevice):
         clips, there = self.clips, rows.to(self.device, non_blocking=True)
         video = samples_of(clips.video, there, int(self.frames[rows].max()))
         sound = samples_of(clips.sound, there, int(self.sounds[rows].max()))
-        streams = {"video": video._replace(x=pictures_of(video.x, changes)), "audio": sound._replace(x=heard(sound.x, changes))}
+        heard = sound.x + self.task.noise * self.normal(*sound.x.shape) if split == "train" and self.task.noise else sound.x
+        if changes.heard is not None:
+            heard = heard * changes.heard.view(1, -1, 1)
+        streams = {"video": video._replace(x=pictures_of(video.x, changes)), "audio": sound._replace(x=heard)}
         spans = clips.spans[there]
         if changes.begin is not None:
             streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
@@ -145,8 +132,6 @@ class ClipsOnDevice(OnDevice):
         if task.begin:
             drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
             changes = changes._replace(begin=task.begin * drawn)
-        if task.noise:
-            changes = changes._replace(noise=lambda *shape: task.noise * self.normal(*shape))
         return changes
 
     def placed(self, size: int) -> Tensor:
@@ -162,29 +147,19 @@ class ClipsOnDevice(OnDevice):
 
 
 class Changes(NamedTuple):
-    """Changes of each of B clips. None makes no change.
+    """Changes of each of B clips. None makes no change."""
 
-    `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
-    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `noise` makes
-    what is added to its standardised sound, from the shape; `seen` and `heard` are whether its pictures and its sound are
-    present, (B,) bool. A modality that is not present is zero.
-    """
-
-    placed: Tensor | None = None
-    light: Tensor | None = None
-    begin: Tensor | None = None
-    noise: Callable[..., Tensor] | None = None
-    seen: Tensor | None = None
-    heard: Tensor | None = None
+    placed: Tensor | None = None  # an affine map of the pictures, as `torch.nn.functional.affine_grid` takes it, (B, 2, 3)
+    light: Tensor | None = None  # a factor and an offset of the standardised gray levels, (B, 2)
+    begin: Tensor | None = None  # the time at which the clip begins, ms, (B,) float64
+    seen: Tensor | None = None  # whether the pictures are present, (B,) bool (otherwise they are zero)
+    heard: Tensor | None = None  # whether the sound is present
 
 
 def timeline_steps(clips: Clips) -> Tensor:
     """The number of different times of frames and sound of each clip, (R,) int64."""
-    counts = []
-    for row in range(len(clips)):
-        times = [part.rows(torch.tensor([row])).arrays["time"] for part in (clips.video, clips.sound)]
-        counts.append(len(torch.unique(torch.cat(times))))
-    return torch.tensor(counts)
+    both = (torch.split(part.arrays["time"], part.offset.diff().tolist()) for part in (clips.video, clips.sound))
+    return torch.tensor([len(torch.unique(torch.cat(times))) for times in zip(*both, strict=True)])
 
 
 def samples_of(clips: Ragged, rows: Tensor, steps: int) -> Samples:
@@ -212,12 +187,6 @@ def pictures_of(frames: Tensor, changes: Changes) -> Tensor:
     if changes.seen is not None:
         x = x * changes.seen.view(1, -1, 1, 1)
     return x.unsqueeze(2)
-
-
-def heard(sound: Tensor, changes: Changes) -> Tensor:
-    """The sound with its noise, and zero where it is not present."""
-    x = sound if changes.noise is None else sound + changes.noise(*sound.shape)
-    return x if changes.heard is None else x * changes.heard.view(1, -1, 1)
 
 
 def labels(timeline: Timeline, words: Tensor, spans: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -28,21 +28,13 @@ WORDS = {"train": "training", "test": "test"}
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings of one kind and split.
+    """Recordings of one kind and split."""
 
-    Args:
-        kind: "simulated" from MNIST images, or "real".
-        split: the training or the test set, as MNIST and N-MNIST divide them.
-        images: how many of the MNIST images are simulated, from the first; not used for real recordings.
-        folder: MNIST's files, or real recordings in the layout of N-MNIST; "" for those that PHASED_DATA has.
-        skip_bad: leave damaged files out, instead of raising an error.
-    """
-
-    kind: Kind
-    split: Split
-    images: int = 0
-    folder: str = ""
-    skip_bad: bool = False
+    kind: Kind  # "simulated" from MNIST images, or "real"
+    split: Split  # the training or the test set, as MNIST and N-MNIST divide them
+    images: int = 0  # how many of the MNIST images are simulated, from the first (not used for real recordings)
+    folder: str = ""  # MNIST's files, or real recordings in the layout of N-MNIST ("" for PHASED_DATA)
+    skip_bad: bool = False  # leave damaged files out, instead of raising an error
 
 
 def load(source: Source, device: torch.device = CPU) -> Recordings:

@@ -63,7 +63,20 @@ class DigitNetwork(Network):
         if self.model == "cnn":
             return FrameNetwork(task.classes)
         encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
-        layer = self._layer(encoder.features)
+        layer: PhasedLSTM | Baseline
+        if self.model == "phased":
+            layer = PhasedLSTM(
+                encoder.features,
+                self.units,
+                self.layers,
+                dropout=self.dropout if self.layers > 1 else 0.0,
+                period=self.period,
+                shift=[spread_evenly(self.units, self.period) for _ in range(self.layers)],
+                ratio_on=self.ratio_on,
+                leak=self.leak,
+            )
+        else:
+            layer = Baseline(encoder.features, self.units, self.normalise if self.model == "bn-lstm" else None)
         raise_forget_bias(layer, self.forget)
         network = Readout(
             layer,
@@ -75,20 +88,6 @@ class DigitNetwork(Network):
             hidden=self.hidden,
         )
         return Taught(network, MovieNetwork(task.classes), self.teacher) if self.teacher else network
-
-    def _layer(self, features: int) -> PhasedLSTM | Baseline:
-        if self.model != "phased":
-            return Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None)
-        return PhasedLSTM(
-            features,
-            self.units,
-            self.layers,
-            dropout=self.dropout if self.layers > 1 else 0.0,
-            period=self.period,
-            shift=[spread_evenly(self.units, self.period) for _ in range(self.layers)],
-            ratio_on=self.ratio_on,
-            leak=self.leak,
-        )
 
 
 def spread_evenly(units: int, period: float) -> Tensor:

@@ -30,40 +30,26 @@ class Digits(Loadable):
 
     An epoch visits every training recording once, in an order of its own. The test recordings and the events kept of them are
     always the same.
-
-    Args:
-        recordings: train on "simulated" recordings of MNIST images, on "real" ones, or on "both".
-        images: the number of MNIST images that are simulated, for training and for the test.
-        share: with "both", the share of the real recordings in an epoch, which visits each of them as often as that takes.
-        camera: the identity of the camera that simulates, so that results of another camera are not taken for this one's.
-        keep: the probability that an event is kept, rho in the paper.
-        most: training recordings keep about this many events at most: of longer ones each event is kept with a lower probability.
-            A batch takes the time of its longest recording. 0 for no bound.
-        spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
-        shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
-        turn: training recordings are turned by an angle drawn uniformly from -turn to turn, degrees.
-        stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
-        bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
-        jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
-        real: digest of the real recordings in `folder`, so that results of others are not taken for these; "" for PHASED_DATA's.
-        folder: real recordings; see `Source`. Neither this nor the next two are settings of a run.
-        skip_bad: leave damaged files out.
-        tested: the recordings of a further test, which has no recordings to train on.
     """
 
-    recordings: str = "simulated"
-    images: tuple[int, int] = (60_000, 10_000)
+    recordings: str = "simulated"  # train on "simulated" recordings of MNIST images, on "real" ones, or on "both"
+    images: tuple[int, int] = (60_000, 10_000)  # MNIST images that are simulated, for training and for the test
+    # With "both", the share of the real recordings in an epoch, which visits each of them as often as that takes.
     share: float = 0.1
-    camera: str = identity(Camera())
-    keep: float = 0.75
+    camera: str = identity(Camera())  # so that results of another camera are not taken for this one's
+    keep: float = 0.75  # the probability that an event is kept, rho in the paper
+    # Changes of the training recordings. A recording with more events than `most` is thinned to about this number: a batch takes
+    # the time of its longest recording. 0 for no bound.
     most: int = 0
-    spread: float = 0.0
-    shift: int = 0
-    turn: float = 0.0
-    stretch: float = 0.0
-    bend: float = 0.0
-    jitter: float = 0.0
-    real: str = ""
+    spread: float = 0.0  # `keep` of a recording is drawn uniformly from keep - spread to keep + spread, at most 1
+    shift: int = 0  # they are moved by up to this many pixels in x and in y, and lose the events that leave the sensor
+    turn: float = 0.0  # they are turned by an angle drawn uniformly from -turn to turn, degrees
+    stretch: float = 0.0  # they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch
+    bend: float = 0.0  # positions are moved by a smooth random field with about this standard deviation, pixels
+    jitter: float = 0.0  # they are moved in time by a normal deviate with this standard deviation, ms
+    real: str = ""  # digest of the recordings in the folder, so that others' results are not taken for these ("" for PHASED_DATA)
+    # These are no settings of a run: where real recordings are (see `Source`), whether damaged files are left out, and the
+    # recordings of a further test, which has no recordings to train on.
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
     tested: tuple[Source, ...] = field(default=(), repr=False, metadata={"setting": False})
@@ -77,15 +63,10 @@ class Digits(Loadable):
 
     def sources(self, split: Split) -> list[tuple[Source, int]]:
         """Return the sources of a split, with the number of visits per epoch to each recording."""
+        own = self.source("real" if self.recordings == "real" else "simulated", split)
         if split == "test":
-            own = self.source("real" if self.recordings == "real" else "simulated", "test")
             return [(source, 1) for source in self.tested or (own,)]
-        found: list[tuple[Source, int]] = []
-        if self.recordings != "real":
-            found.append((self.source("simulated", "train"), 1))
-        if self.recordings != "simulated":
-            found.append((self.source("real", "train"), self.repeat if self.recordings == "both" else 1))
-        return found
+        return [(own, 1), (self.source("real", split), self.repeat)] if self.recordings == "both" else [(own, 1)]
 
     @property
     def repeat(self) -> int:

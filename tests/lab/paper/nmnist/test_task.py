@@ -107,11 +107,6 @@ def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
     assert sorted(times.values()) == [1] * TRAIN + [3] * REAL["Train"]
 
 
-def test_more_sequences_than_there_are_recordings_are_refused():
-    with pytest.raises(ValueError, match=f"an epoch must have at most {TRAIN} sequences"):
-        TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
-
-
 # Further tests
 
 
