@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
@@ -160,13 +161,11 @@ class Benchmark:
             if kept is not None and kept.exists():
                 result = continued(kept, result)
             finished = {(case["part"], case["case"]) for case in result["cases"]}
-            cases = list(self.cases(**plan))
-            for number, case in enumerate(cases, 1):
-                if (case.part, case.name) not in finished:
-                    show(f"{number} of {len(cases)}: {case.part}, {case.name}")
-                    result["cases"].append({"part": case.part, "case": case.name, **case.measure()})
-                    if kept is not None:
-                        write(kept, result)
+            cases = [case for case in self.cases(**plan) if (case.part, case.name) not in finished]
+            for case, measured in measure(cases, plan.get("jobs", 1), show):
+                result["cases"].append({"part": case.part, "case": case.name, **measured})
+                if kept is not None:
+                    write(kept, result)
         if file is not None and kept is None:
             write(file, result)
         return result
@@ -174,6 +173,26 @@ class Benchmark:
     def tables(self, result: Result) -> list[Table]:
         """The tables of a result."""
         return [table for table in (sheet.table(result) for sheet in self.sheets) if table.rows]
+
+
+def measure(cases: Sequence[Case], jobs: int, show: Callable[[str], None]) -> Iterator[tuple[Case, Mapping[str, Any]]]:
+    """Measure cases, one after another in this thread, or several at once in threads of their own."""
+
+    def measured(number: int, case: Case) -> Mapping[str, Any]:
+        show(f"{number} of {len(cases)}: {case.part}, {case.name}")
+        return case.measure()
+
+    if jobs == 1:
+        for number, case in enumerate(cases, 1):
+            yield case, measured(number, case)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(measured, number, case): case for number, case in enumerate(cases, 1)}
+        try:
+            for done in as_completed(futures):
+                yield futures[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def benchmark(*sheets: Sheet, **settings: Any) -> Callable[[Callable[..., Iterable[Case]]], Benchmark]:
