@@ -40,11 +40,6 @@ THIRD = WIDTH // 3 - AXIS  # the width of one of three panels
 CURVE = "default, with and without a budget"
 COLOURS = (UNITS[0], INK, QUIET, "#f0a3ac", *OTHERS)
 DOTS = {**dict(zip((*CELLS, *PEERS), COLOURS, strict=False)), CURVE: UNITS[0]}  # the colour of each model
-ACCURACY = {
-    "accuracy": ("Accuracy on tables, and the time of a fit", "seconds", "CPU time of a fit (s)", "log"),
-    "budgets": ("Accuracy on tables with budgets of updates", "updates", "updates of units (%)", "linear"),
-}
-"""Title, field, and the title and scale of the horizontal axis."""
 DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  # labels of a vertical axis
 
 
@@ -139,30 +134,30 @@ def draw_tables(results: Sequence[Result]) -> list[Figure]:
         for name, model, fits in by_model([case for result in results for case in result["cases"]])
         if (found := Mean.of(fits, SETS[name].score)) is not None
     ]
-    curves = [point | {"label": CURVE} for point in points if point["label"] in {"default", *BUDGETS}]
-    of_several = {point["set"] for point, after in pairwise(curves) if point["set"] == after["set"]}
-    shown = {
-        "accuracy": [point for point in points if point["label"] not in BUDGETS],
-        "budgets": [point for point in curves if point["set"] in of_several],
-    }
+    if not points:
+        return []
+    seconds = [point["seconds"] for point in points]
+    log = alt.Scale(type="log", domain=[min(seconds) / 1.5, max(seconds) * 1.5], nice=False)  # one for all panels
+    time = alt.X("seconds:Q", title="CPU time of a fit (s)", scale=log, axis=alt.Axis(values=DECADES, format="~g"))
+    updates = alt.X("updates:Q", title="updates of units (%)", scale=alt.Scale(domain=[0, 105], nice=False))
+    models = [point for point in points if point["label"] not in BUDGETS]
+    budgets = [point | {"label": CURVE} for point in points if point["label"] in {"default", *BUDGETS}]
+    of_several = {point["set"] for point, after in pairwise(budgets) if point["set"] == after["set"]}
+    curves = [point for point in budgets if point["set"] in of_several]
+    note = f"Means over folds and seeds. {machine(results[0], 'processor')}"
     return [
-        Figure(
-            name,
-            ACCURACY[name][0],
-            f"Means over folds and seeds. {machine(results[0], 'processor')}",
-            panels(own, *ACCURACY[name]),
+        Figure(name, title, note, panels(shown, title, x))
+        for name, title, shown, x in (
+            ("accuracy", "Accuracy on tables, and the time of a fit", models, time),
+            ("budgets", "Accuracy on tables with budgets of updates", curves, updates),
         )
-        for name, own in shown.items()
-        if own
+        if shown
     ]
 
 
-def panels(points: Sequence[Mapping[str, Any]], about: str, field: str, word: str, kind: str) -> alt.TopLevelMixin:
+def panels(points: Sequence[Mapping[str, Any]], about: str, x: alt.X) -> alt.TopLevelMixin:
     """A panel for each table: a dot for each score, better ones above, and lines between the dots of a label."""
     labels = {label: colour for label, colour in DOTS.items() if any(point["label"] == label for point in points)}
-    along = [point[field] for point in points]
-    domain = [min(along) / 1.5 if kind == "log" else 0, max(along) * 1.5]
-    x = alt.X(f"{field}:Q", title=word, scale=alt.Scale(type=kind, domain=domain, nice=False)).axis(format="~g")
     made = []
     for name in dict.fromkeys(point["set"] for point in points):
         own, score = [point for point in points if point["set"] == name], SETS[name].score
@@ -175,7 +170,7 @@ def panels(points: Sequence[Mapping[str, Any]], about: str, field: str, word: st
                 x=x,
                 y=alt.Y("score:Q", title=score, scale=scale, axis=alt.Axis(tickCount=4)),
                 color=colours(labels),
-                tooltip=["label:N", alt.Tooltip("score:Q", format=".4g"), alt.Tooltip(f"{field}:Q", format=".3g")],
+                tooltip=["label:N", *(alt.Tooltip(f"{field}:Q", format=".4g") for field in ("score", "seconds", "updates"))],
             )
         )
     return finished(alt.concat(*made, columns=3), about, list(labels))
