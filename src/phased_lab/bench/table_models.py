@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Train = tuple[Any, Numbers]
 """Sequences and targets."""
 
@@ -92,46 +91,24 @@ def interpreter(folder: Path = FOLDER) -> str:
 
 
 class Sequences(NamedTuple):
-    """Arrays of `Events`, for an interpreter without it: n sequences of S steps with M measurements of `width` variables.
+    """Arrays of `Events`, for an interpreter without it: n sequences of S steps with V variables.
 
     Args:
-        offset: first step of each sequence, and S.
+        sequence: of each step, in order.
         time: of each step.
-        entry: first measurement of each step, and M.
-        variable: of each measurement.
-        value: of each measurement.
+        value: (S, V), NaN where not measured.
         static: (n, statics), NaN where not known.
     """
 
-    offset: Integers
+    sequence: NDArray[np.int64]
     time: Numbers
-    entry: Integers
-    variable: NDArray[np.int32]
     value: Numbers
     static: Numbers
-    width: int
-
-    @classmethod
-    def of(cls, events: Any) -> Sequences:
-        """The arrays of `Events`."""
-        parts = (events.offset, events.time, events.entry, events.variable, events.value, events.static)
-        return cls(*parts, len(events.variables))
-
-    @property
-    def sequence(self) -> Integers:
-        """Sequence of each step."""
-        return np.repeat(np.arange(len(self.offset) - 1), np.diff(self.offset))
 
     @property
     def since(self) -> Numbers:
         """Time of each step since the first step of its sequence."""
-        found: Numbers = self.time - self.time[self.offset[self.sequence]]
-        return found
-
-    def dense(self) -> Numbers:
-        """Values as a matrix (S, width), NaN where not measured."""
-        found = np.full((len(self.time), self.width), np.nan)
-        found[np.repeat(np.arange(len(self.time)), np.diff(self.entry)), self.variable] = self.value
+        found: Numbers = self.time - self.time[np.searchsorted(self.sequence, self.sequence)]
         return found
 
 

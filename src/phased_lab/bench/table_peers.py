@@ -53,7 +53,7 @@ def rocket(train: tuple[Sequences, Numbers], test: Sequences, classes: int, by_t
     from sklearn.preprocessing import StandardScaler
 
     data, y = train
-    length = SHORT if np.diff(data.offset).max() <= SHORT else LONG
+    length = SHORT if np.bincount(data.sequence).max() <= SHORT else LONG
     kernels = MiniRocket(n_kernels=KERNELS, n_jobs=1, random_state=seed)
     of_series, of_kernels, of_static = (StandardScaler() for _ in range(3))
 

@@ -19,9 +19,10 @@ def of_sequences(data: Sequences) -> Numbers:
     A variable has its count, first, last, mean, deviation, lowest and highest value, quantiles, the mean step (without its sign),
     the mean gap, and the slope over time; NaN where there are too few values.
     """
-    step, key = np.repeat(np.arange(len(data.time)), np.diff(data.entry)), ["sequence", "variable"]
-    table = pd.DataFrame({"value": data.value, "time": data.since[step]})
-    table[key[0]], table[key[1]] = data.sequence[step], data.variable
+    known = np.nonzero(~np.isnan(data.value))
+    step, variable = known
+    key = [pd.Series(data.sequence[step]), pd.Series(variable)]
+    table = pd.DataFrame({"value": data.value[known], "time": data.since[step]})
     groups = table.groupby(key)
     apart = table[["value", "time"]] - groups[["value", "time"]].transform("mean")
     table["step"], table["gap"] = groups["value"].diff().abs(), groups["time"].diff()
@@ -32,10 +33,10 @@ def of_sequences(data: Sequences) -> Numbers:
     found[["step", "gap"]] = groups[["step", "gap"]].mean()
     moments = groups[["product", "square"]].sum()
     found["slope"] = moments["product"] / moments["square"].where(moments["square"] > 0)
-    columns = pd.MultiIndex.from_product([found.columns, range(data.width)])
+    columns = pd.MultiIndex.from_product([found.columns, range(data.value.shape[1])])
     wide = found.unstack().reindex(index=range(len(data.static)), columns=columns)
-    steps = np.diff(data.offset)
-    span = pd.Series(data.since).groupby(data.sequence).max().reindex(range(len(steps)), fill_value=0).to_numpy()
+    steps, span = np.bincount(data.sequence, minlength=len(wide)), np.zeros(len(wide))
+    span[data.sequence] = data.since  # of several steps the last is kept
     return np.column_stack([wide, steps, span, span / np.where(steps > 1, steps - 1, np.nan), data.static])
 
 
@@ -50,7 +51,7 @@ def of_steps(data: Sequences) -> NDArray[np.float32]:
     def groups(of: Any) -> Any:
         return pd.DataFrame(of).groupby(sequence)
 
-    value = pd.DataFrame(data.dense())
+    value = pd.DataFrame(data.value)
     known, last = value.notna(), groups(value).ffill()
     count = groups(known).cumsum().where(lambda so_far: so_far > 0)
     measured = groups(known.mul(since, axis=0).where(known)).ffill()
@@ -72,13 +73,13 @@ def resampled(data: Sequences, length: int, by_time: bool) -> Numbers:
     Returns:
         (n, length, width + 1), constant before the first and after the last value of a variable, and NaN without a value.
     """
-    made = np.full((len(data.static), data.width + 1, length), np.nan)
-    dense, since = data.dense(), data.since
-    for series, start, end in zip(made, data.offset[:-1], data.offset[1:], strict=True):
+    made = np.full((len(data.static), data.value.shape[1] + 1, length), np.nan)
+    since, ends = data.since, np.searchsorted(data.sequence, np.arange(len(made) + 1))
+    for series, start, end in zip(made, ends[:-1], ends[1:], strict=True):
         time = since[start:end]
         place = time if by_time else np.arange(end - start, dtype=np.float64)
         gaps = np.log1p(np.diff(time, prepend=0.0))
-        for channel, column in zip(series, [*dense[start:end].T, gaps], strict=True):
+        for channel, column in zip(series, [*data.value[start:end].T, gaps], strict=True):
             known = ~np.isnan(column)
             if known.any():
                 channel[:] = np.interp(np.linspace(0.0, place[-1], length), place[known], column[known])

@@ -61,8 +61,8 @@ def evaluate(
     settings: dict[str, Any] = {"classes": 0 if classes is None else len(classes), "seed": seed}
     trained, unseen = events[train], events[test]
     if model in PEERS:
-        inputs = (Sequences.of(trained), found.targets(train)), Sequences.of(unseen)
-        answer, cost = fitted(MODELS[model], *inputs, interpreter(), **settings)
+        known, new = (Sequences(each.sequence, each.time, each.dense(), each.static) for each in (trained, unseen))
+        answer, cost = fitted(MODELS[model], (known, found.targets(train)), new, interpreter(), **settings)
     else:
         answer, cost = fitted(MODELS[model], (trained, found.targets(train)), unseen, **settings, **more)
     scored = scores(found.targets(test), answer, MODELS[model].every_step)

@@ -169,6 +169,11 @@ def sequences(seed: int, count: int = 6, width: int = 3) -> Events:
     return Events.of(times, values, static=random.normal(size=(count, 1)))
 
 
+def arrays(events: Events) -> Sequences:
+    """As other models are given them."""
+    return Sequences(events.sequence, events.time, events.dense(), events.static)
+
+
 @given(seed=st.integers(0, 10**6), step=st.integers(0, 8))
 def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
     events, random = sequences(seed), np.random.default_rng(seed + 1)
@@ -182,7 +187,7 @@ def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
         times.append(np.append(events.time[start : min(end, start + step + 1)], events.time[start + step + 1 : end] + 7))
         values.append(own)
     other = Events.of(times, values, static=events.static)
-    before, after = (of_steps(Sequences.of(each)) for each in (events, other))
+    before, after = (of_steps(arrays(each)) for each in (events, other))
     kept = np.arange(offset[-1]) - events.offset[events.sequence] <= step
     assert np.array_equal(before[kept], after[kept], equal_nan=True)
 
@@ -190,7 +195,7 @@ def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
 @given(seed=st.integers(0, 10**6))
 def test_summaries_are_the_statistics_of_a_sequence_and_of_its_steps_so_far(seed):
     events = sequences(seed)
-    of_all, so_far = of_sequences(Sequences.of(events)), of_steps(Sequences.of(events))
+    of_all, so_far = of_sequences(arrays(events)), of_steps(arrays(events))
     statistics = 10 + len(QUANTILES)
     for row, (start, end) in enumerate(zip(events.offset[:-1], events.offset[1:], strict=True)):
         for variable in range(3):
@@ -222,7 +227,7 @@ def test_summaries_are_the_statistics_of_a_sequence_and_of_its_steps_so_far(seed
 def test_a_line_in_time_is_a_line_at_even_times_and_a_variable_without_values_has_none():
     times = np.array([0.0, 1.0, 4.0, 10.0])
     events = Events.of([times], [np.column_stack([2 * times, [np.nan, 3, np.nan, np.nan], np.full(4, np.nan)])])
-    by_time, by_row = (resampled(Sequences.of(events), 5, by_time=by)[0] for by in (True, False))
+    by_time, by_row = (resampled(arrays(events), 5, by_time=by)[0] for by in (True, False))
     assert by_time[:, 0].tolist() == [0.0, 5.0, 10.0, 15.0, 20.0]
     assert by_row[:, 0].tolist() == [0.0, 1.5, 5.0, 11.0, 20.0]
     assert by_row[:, 1].tolist() == [3.0] * 5
