@@ -88,13 +88,6 @@ class Sheet(NamedTuple):
         return Table([head.format_map(result["plan"]) for head in self.columns], cells)
 
 
-def contestants(part: str) -> Rows:
-    """A row for each contestant of each case of a part. Its peer is the first contestant of the case."""
-    return lambda cases: (
-        Row(case, name, name, next(iter(case["seconds"]))) for case in cases if case["part"] == part for name in case["seconds"]
-    )
-
-
 def each_case(*parts: str, label: str = "{case}") -> Rows:
     """A row for each case of these parts, with its first contestant. The label has fields of the case in braces."""
     return lambda cases: (
@@ -103,6 +96,21 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
         for case in cases
         if case["part"] == part
     )
+
+
+def contestants(*parts: str) -> Rows:
+    """A row for each contestant of each case of these parts. Its peer is the first contestant of the case."""
+    return lambda cases: (Row(row.case, name, name, row.own) for row in each_case(*parts)(cases) for name in row.measured)
+
+
+def plain(*parts: str) -> Sheet:
+    """A table of parts without columns of their own."""
+    columns: Columns = {
+        "also measured": lambda row: f"{row.case['part']}, {row.case['case']}: {row.own}",
+        "ms or MB": lambda row: f"{row.median() * (1e-6 if 'bytes' in row.case else 1e3):.4g}",
+        "speed-up of the first row": lambda row: "" if "bytes" in row.case else row.speed_up_of_first(),
+    }
+    return Sheet(contestants(*parts), columns)
 
 
 def texts(*heads: str) -> Columns:
@@ -122,8 +130,6 @@ class Benchmark:
         gpu: changes of the plan on a GPU. With None the benchmark runs on the CPU.
         threads: number of threads of torch. With None the default of torch.
         backend: the backend that must be available.
-        restricts: whether the CPU's instruction set may be restricted.
-        environment: variables that the command sets in the process of the benchmark.
         choices: arguments that choose cases and do not change them. A file continues with another choice.
     """
 
@@ -133,8 +139,6 @@ class Benchmark:
     gpu: Mapping[str, Any] | None = None
     threads: int | None = None
     backend: str | None = None
-    restricts: bool = True
-    environment: Mapping[str, str] = field(default_factory=dict)
     choices: Sequence[str] = ()
 
     def plan(self, quick: bool = False, **options: Any) -> dict[str, Any]:
@@ -186,13 +190,22 @@ def measure(cases: Sequence[Case], jobs: int, show: Callable[[str], None]) -> It
         for number, case in enumerate(cases, 1):
             yield case, measured(number, case)
         return
+    failed: BaseException | None = None
     with ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(measured, number, case): case for number, case in enumerate(cases, 1)}
         try:
             for done in as_completed(futures):
-                yield futures[done], done.result()
+                if done.cancelled():
+                    continue
+                if (error := done.exception()) is None:
+                    yield futures[done], done.result()
+                elif failed is None:  # those that have begun are measured to the end
+                    failed = error
+                    pool.shutdown(wait=False, cancel_futures=True)
         finally:
             pool.shutdown(cancel_futures=True)
+    if failed is not None:
+        raise failed
 
 
 def benchmark(*sheets: Sheet, **settings: Any) -> Callable[[Callable[..., Iterable[Case]]], Benchmark]:

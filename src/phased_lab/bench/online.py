@@ -12,7 +12,7 @@ import numpy as np
 
 from phased import Stream
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, plain
 from phased_lab.bench.cpu import resident
 from phased_lab.bench.measure import compare
 from phased_lab.bench.stream import layer
@@ -90,14 +90,7 @@ def memory() -> dict[str, Any]:
             "speed-up of `push`": lambda row: row.speed_up_of_first(digits=0),
         },
     ),
-    Sheet(
-        each_case(MEMORY),
-        {
-            "100,000 sequences of one model": lambda row: row.label,
-            "KB of an `Online`": lambda row: f"{row.median('Online') / 1e3:.1f}",
-            "KB of a `Stream`, H110 D41": lambda row: f"{row.median('Stream, H110 D41') / 1e3:.1f}",
-        },
-    ),
+    plain(MEMORY),
     quick={"rounds": 3},
     threads=1,
 )

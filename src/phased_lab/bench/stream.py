@@ -12,7 +12,7 @@ from torch import nn
 
 from phased import PhasedLSTM, Stream
 from phased_lab.bench import peers
-from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, plain
 from phased_lab.bench.measure import Timing, compare
 
 FEATURES = 41
@@ -121,20 +121,7 @@ def speed_up(row: Row, whole: str, step: str, of_whole: bool) -> str:
             "speed-up of `Stream.push`": lambda row: speed_up(row, RUN, PUSH, of_whole=False),
         },
     ),
-    Sheet(
-        each_case("an event of a large layer"),
-        {
-            "an event of a large layer": lambda row: row.label,
-            "Stream.run, us": lambda row: f"{1e6 * row.median(RUN):.1f}",
-            "every unit open, us": lambda row: f"{1e6 * row.median(DENSE):.1f}",
-            "nn.LSTM, us": lambda row: f"{1e6 * row.median(SEQUENCE):.1f}",
-            "speed-up of open units": lambda row: row.speed_up(RUN, DENSE),
-        },
-    ),
-    Sheet(
-        each_case("an event of a long stream"),
-        {"events": lambda row: row.label, "us per event": lambda row: f"{1e6 * row.median(RUN):.3f}"},
-    ),
+    plain("an event of a large layer", "an event of a long stream"),
     quick={"rounds": 3, "events": 2_000, "units": (512, 1024), "lengths": ()},
     threads=1,
     backend="cpu",

@@ -36,7 +36,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
 SHOWN = {
     "cpu": ("training step, B2 T12 D1 H4", "inference, B2 T14 D1 H4", "MB", "x less", "whole products", "growth of T, B2 T12"),
     "cuda": ("both in TF32", "bfloat16, nn.LSTM in float16", "one call, waited for", "0.50 ms", "B2 T14 D1 H4"),
-    "stream": ("| onnxruntime LSTM, step |", "| H6 D41 |", "| 1,500 |"),
+    "stream": ("| onnxruntime LSTM, step |", ", H6 D41: ", ", 1,500: "),
     "tasks": ("| adding |", " ms, ", " min (0.25)"),
 }
 """What tables show, if it is not the contestants."""
@@ -120,25 +120,32 @@ def three_cases(calls: list[str], stop: str = "") -> Benchmark:
         calls.append(name)
         return {"seconds": {"ours": [1.0, 1.0, 1.0]}}
 
-    def cases(rounds: int) -> list[Case]:
+    def cases(rounds: int, jobs: int = 1) -> list[Case]:
         return [Case("part", name, lambda name=name: measure(name)) for name in "abc"]
 
-    return Benchmark(cases, (Sheet(contestants("part"), {"{rounds} rounds": lambda row: row.label}),))
+    return Benchmark(cases, (Sheet(contestants("part"), {"{rounds} rounds": lambda row: row.label}),), choices=["jobs"])
 
 
-def test_an_interrupted_benchmark_continues_and_one_of_other_settings_does_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_benchmark_continues_and_one_of_other_settings_or_of_another_commit_does_not(
+    tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, calls = tmp_path / "a.json", []
+    monkeypatch.setenv("PHASED_COMMIT", "c0ffee")
     with pytest.raises(KeyboardInterrupt):
-        three_cases(calls, stop="c").run({"rounds": 2}, file)
-    assert [case["case"] for case in read(file)["cases"]] == ["a", "b"]
+        three_cases(calls, stop="c").run({"rounds": 2, "jobs": jobs}, file)
+    assert sorted(case["case"] for case in read(file)["cases"]) == ["a", "b"]
     result = three_cases(calls).run({"rounds": 2}, file)
-    assert calls == ["a", "b", "c"]
+    assert sorted(calls) == ["a", "b", "c"]
     assert three_cases(calls).tables(result)[0].head == ["2 rounds"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     with pytest.raises(
         ValueError, match=r"a\.json' has measurements with rounds 2, which cannot go on with rounds 3\. Delete it"
     ):
         three_cases(calls).run({"rounds": 3}, file)
+    monkeypatch.setenv("PHASED_COMMIT", "badcafe")
+    with pytest.raises(ValueError, match=r"measurements with commit c0ffee, which cannot go on with commit badcafe\. Delete it"):
+        three_cases(calls).run({"rounds": 2}, file)
     file.write_text('{"machine": {}, "plan"')
     with pytest.raises(ValueError, match=r"a\.json' must be a file of `phased bench`, and is not"):
         three_cases(calls).run({"rounds": 2}, file)
