@@ -104,7 +104,7 @@ def contestants(*parts: str) -> Rows:
 
 
 def plain(*parts: str) -> Sheet:
-    """A table of parts without columns of their own."""
+    """A table of parts that need no special columns."""
     columns: Columns = {
         "also measured": lambda row: f"{row.case['part']}, {row.case['case']}: {row.own}",
         "ms or MB": lambda row: f"{row.median() * (1e-6 if 'bytes' in row.case else 1e3):.4g}",
@@ -180,7 +180,7 @@ class Benchmark:
 
 
 def measure(cases: Sequence[Case], jobs: int, show: Callable[[str], None]) -> Iterator[tuple[Case, Mapping[str, Any]]]:
-    """Measure cases, one after another in this thread, or several at once in threads of their own."""
+    """Measure cases one after another in this thread, or `jobs` cases at once in other threads."""
 
     def measured(number: int, case: Case) -> Mapping[str, Any]:
         show(f"{number} of {len(cases)}: {case.part}, {case.name}")
@@ -199,7 +199,7 @@ def measure(cases: Sequence[Case], jobs: int, show: Callable[[str], None]) -> It
                     continue
                 if (error := done.exception()) is None:
                     yield futures[done], done.result()
-                elif failed is None:  # those that have begun are measured to the end
+                elif failed is None:  # other threads finish their cases
                     failed = error
                     pool.shutdown(wait=False, cancel_futures=True)
         finally:

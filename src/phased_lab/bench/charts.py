@@ -122,7 +122,7 @@ def draw_speedup(results: Sequence[Result]) -> list[Figure]:
 
 
 def draw_tables(results: Sequence[Result]) -> list[Figure]:
-    """Draw the scores on tables: of each model against the time of a fit, and of budgets of updates against the updates."""
+    """Draw the scores of models on tables against the time of a fit, and the scores of budgets against the updates."""
     points: list[dict[str, Any]] = [
         {
             "set": name,

@@ -145,7 +145,7 @@ def machine(on_gpu: bool = False) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit that last changed the source of this checkout, with "-dirty" if the source differs from it.
+    """The commit that last changed the source of this checkout, followed by "-dirty" after later changes.
 
     PHASED_COMMIT names the commit of a copy without git's folder. Without both it is None.
     """

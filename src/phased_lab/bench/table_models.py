@@ -1,4 +1,4 @@
-"""The models of the benchmark of tables. Each fit is a process of its own, which measures its time and its memory."""
+"""The models of the benchmark of tables. Each fit is a process, which measures its time and its memory."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ COMPILE = (
 
 
 def interpreter(folder: Path = FOLDER) -> str:
-    """Return the Python of a virtual environment with the packages of PEERS. It is made if the folder is not there."""
+    """Return the Python of a virtual environment with the packages of PEERS. A missing folder is created."""
     python = folder.absolute() / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not folder.exists():
         install = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES]
@@ -91,7 +91,7 @@ def interpreter(folder: Path = FOLDER) -> str:
 
 
 class Sequences(NamedTuple):
-    """Arrays of `Events`, for an interpreter without it: n sequences of S steps with V variables.
+    """Arrays of `Events` for other interpreters: n sequences of S steps with V variables.
 
     Args:
         sequence: of each step, in order.
@@ -125,8 +125,8 @@ def fitted(
     """Train and predict in a new process of an interpreter, on one thread.
 
     Returns:
-        The answers, and what they cost: "cpu", the seconds of all threads, "memory", the bytes at the peak without those of the
-        imports, and "updates", the share of updates of units or None.
+        The answers and their costs. "cpu" is the seconds of all threads, "memory" the bytes at the peak without the imports, and
+        "updates" the share of updates of units, or None.
     """
     with TemporaryDirectory() as folder:
         file, answer = Path(folder) / "fit.pickle", Path(folder) / "answer.npy"
@@ -140,7 +140,7 @@ def fitted(
 
 
 def main() -> None:
-    """Fit the model that the command line names, write its answers, and print what they cost."""
+    """Fit the model that the command line names, write its answers, and print their costs."""
     name, source, out, *imports = sys.argv[1:]
     for each in imports:
         import_module(each)

@@ -1,4 +1,4 @@
-"""Other models of tables, in a virtual environment of their own: LightGBM on summaries, and MiniRocket with ridge."""
+"""Other models of tables, which another virtual environment has: LightGBM on summaries, and MiniRocket with ridge."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rocket(train: tuple[Sequences, Numbers], test: Sequences, classes: int, by_t
     of_series, of_kernels, of_static = (StandardScaler() for _ in range(3))
 
     def features(own: Sequences, step: str) -> Numbers:
-        """The scaled features. With the step "fit_transform" scales and kernels are those of these sequences."""
+        """The scaled features. The step "fit_transform" learns scales and kernels from these sequences."""
         series = resampled(own, length, by_time)
         scaled = getattr(of_series, step)(series.reshape(-1, series.shape[2])).reshape(series.shape).swapaxes(1, 2)
         found = getattr(kernels, step)(np.nan_to_num(scaled).astype(np.float32))

@@ -17,7 +17,7 @@ def of_sequences(data: Sequences) -> Numbers:
     """Summarise each sequence: each variable, number of steps, span, mean gap, and static variables.
 
     A variable has its count, first, last, mean, deviation, lowest and highest value, quantiles, the mean step (without its sign),
-    the mean gap, and the slope over time; NaN where there are too few values.
+    the mean gap, and the slope over time. It is NaN for too few values.
     """
     known = np.nonzero(~np.isnan(data.value))
     step, variable = known
@@ -44,7 +44,7 @@ def of_steps(data: Sequences) -> NDArray[np.float32]:
     """Summarise at each step the steps up to it: each variable, times, the number of steps, and static variables.
 
     A variable has its last value, age, mean, deviation, count, lowest and highest value, and the difference of its last two
-    values; NaN where there are too few values.
+    values. It is NaN for too few values.
     """
     sequence, since = data.sequence, data.since
 

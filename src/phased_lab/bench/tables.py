@@ -23,7 +23,8 @@ Data = Annotated[
     Path | None, path("--data", metavar="DIR", help="The folder with tables and physionet2012. Default: PHASED_DATA.")
 ]
 Pickles = Annotated[
-    Path | None, path("--pickles", metavar="DIR", help="Sets are read once, kept in this folder, and then taken from there.")
+    Path | None,
+    path("--pickles", metavar="DIR", help="A folder to keep the sets in. Later calls read them from it."),
 ]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME", help=f"Only this set; may be repeated: {', '.join(SETS)}.")
