@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -37,9 +36,9 @@ SHADES = ("#f0a3ac", "#d1495b", "#8f2436", "#4a0f1a")  # from few sequences to m
 SIZE: dict[str, Any] = {"width": WIDTH // 2 - AXIS, "height": 200}  # of a panel
 LOG = alt.Scale(type="log", nice=False, padding=10)
 THIRD = WIDTH // 3 - AXIS  # the width of one of three panels
-CURVE = "default, with and without a budget"
+CURVE = "recurrent network with a budget"
 COLOURS = (UNITS[0], INK, QUIET, "#f0a3ac", *OTHERS)
-DOTS = {**dict(zip((*CELLS, *PEERS), COLOURS, strict=False)), CURVE: UNITS[0]}  # the colour of each model
+DOTS = {**dict(zip((*CELLS, *PEERS), COLOURS, strict=False)), CURVE: UNITS[1]}  # the colour of each model
 DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  # labels of a vertical axis
 
 
@@ -141,9 +140,9 @@ def draw_tables(results: Sequence[Result]) -> list[Figure]:
     time = alt.X("seconds:Q", title="CPU time of a fit (s)", scale=log, axis=alt.Axis(values=DECADES, format="~g"))
     updates = alt.X("updates:Q", title="updates of units (%)", scale=alt.Scale(domain=[0, 105], nice=False))
     models = [point for point in points if point["label"] not in BUDGETS]
-    budgets = [point | {"label": CURVE} for point in points if point["label"] in {"default", *BUDGETS}]
-    of_several = {point["set"] for point, after in pairwise(budgets) if point["set"] == after["set"]}
-    curves = [point for point in budgets if point["set"] in of_several]
+    budgets = [point | {"label": CURVE} for point in points if point["label"] in BUDGETS]
+    with_budgets = {point["set"] for point in budgets}
+    curves = budgets + [point for point in points if point["label"] == "default" and point["set"] in with_budgets]
     note = f"Means over folds and seeds. {machine(results[0], 'processor')}"
     return [
         Figure(name, title, note, panels(shown, title, x))

@@ -52,8 +52,10 @@ CELLS = {
     "phased_lstm": Model(FITTED, settings={"cell": "phased_lstm"}),
 }
 """The estimator with all defaults, a phased GRU, and with other cells. `gru` is the same network without gates."""
-BUDGETS = {f"updates={share}": Model(FITTED, settings={"updates": share}) for share in (0.5, 0.25, 0.1, 0.05)}
-"""The estimator with budgets of updates."""
+BUDGETS = {
+    f"updates={share}": Model(FITTED, settings={"updates": share, "convolutions": False}) for share in (0.5, 0.25, 0.1, 0.05)
+}
+"""The estimator with budgets of updates, without convolutions, which make no updates."""
 PEERS = {
     "lightgbm": Model(f"{PEER}:boosting", ("lightgbm", "pandas")),
     "minirocket_rows": Model(f"{PEER}:rocket", ROCKET, {"by_time": False}, every_step=False),
