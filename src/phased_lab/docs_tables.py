@@ -11,18 +11,21 @@ from phased_lab.report.seeds import groups, main, sections
 from phased_lab.report.tables import beyond, further_tests, leaks, paper_table, results
 from phased_lab.runs.folder import read
 
-ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
+ONE = "tables online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu epoch-cuda lipreading-cpu lipreading-cuda"
 TWO = "cuda tasks-cuda"
-SHOWN = dict.fromkeys(f"{ONE} epoch-cuda lipreading-cpu lipreading-cuda tables tables-peers".split(), 1) | dict.fromkeys(
-    TWO.split(), 2
-)
+SHOWN = dict.fromkeys(ONE.split(), 1) | dict.fromkeys(TWO.split(), 2)
 """Number of tables of a file of `phased bench` in docs."""
 
 
 def of_times(folder: Path, name: str) -> list[str]:
-    """The tables of a file of `phased bench` in Markdown. A file begins with the name of its benchmark."""
-    tables = load(name.partition("-")[0]).tables(measured(folder / f"{name}.json"))
-    return [table.markdown() for table in tables[: SHOWN[name]]]
+    """The tables of a file of `phased bench` in Markdown. A file begins with the name of its benchmark.
+
+    Several files of `phased bench tables` are one: fits are measured in parts, and other models in another environment.
+    """
+    found = measured(folder / f"{name}.json")
+    if name == "tables":
+        found["cases"] += [case for file in sorted(folder.glob("tables-*.json")) for case in measured(file)["cases"]]
+    return [table.markdown() for table in load(name.partition("-")[0]).tables(found)[: SHOWN[name]]]
 
 
 def of_runs(folder: Path) -> dict[str, str]:

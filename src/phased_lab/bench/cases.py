@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
@@ -87,13 +88,6 @@ class Sheet(NamedTuple):
         return Table([head.format_map(result["plan"]) for head in self.columns], cells)
 
 
-def contestants(part: str) -> Rows:
-    """A row for each contestant of each case of a part. Its peer is the first contestant of the case."""
-    return lambda cases: (
-        Row(case, name, name, next(iter(case["seconds"]))) for case in cases if case["part"] == part for name in case["seconds"]
-    )
-
-
 def each_case(*parts: str, label: str = "{case}") -> Rows:
     """A row for each case of these parts, with its first contestant. The label has fields of the case in braces."""
     return lambda cases: (
@@ -102,6 +96,21 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
         for case in cases
         if case["part"] == part
     )
+
+
+def contestants(*parts: str) -> Rows:
+    """A row for each contestant of each case of these parts. Its peer is the first contestant of the case."""
+    return lambda cases: (Row(row.case, name, name, row.own) for row in each_case(*parts)(cases) for name in row.measured)
+
+
+def plain(*parts: str) -> Sheet:
+    """A table of parts that need no special columns."""
+    columns: Columns = {
+        "also measured": lambda row: f"{row.case['part']}, {row.case['case']}: {row.own}",
+        "ms or MB": lambda row: f"{row.median() * (1e-6 if 'bytes' in row.case else 1e3):.4g}",
+        "speed-up of the first row": lambda row: "" if "bytes" in row.case else row.speed_up_of_first(),
+    }
+    return Sheet(contestants(*parts), columns)
 
 
 def texts(*heads: str) -> Columns:
@@ -121,8 +130,6 @@ class Benchmark:
         gpu: changes of the plan on a GPU. With None the benchmark runs on the CPU.
         threads: number of threads of torch. With None the default of torch.
         backend: the backend that must be available.
-        restricts: whether the CPU's instruction set may be restricted.
-        environment: variables that the command sets in the process of the benchmark.
         choices: arguments that choose cases and do not change them. A file continues with another choice.
     """
 
@@ -132,8 +139,6 @@ class Benchmark:
     gpu: Mapping[str, Any] | None = None
     threads: int | None = None
     backend: str | None = None
-    restricts: bool = True
-    environment: Mapping[str, str] = field(default_factory=dict)
     choices: Sequence[str] = ()
 
     def plan(self, quick: bool = False, **options: Any) -> dict[str, Any]:
@@ -160,13 +165,11 @@ class Benchmark:
             if kept is not None and kept.exists():
                 result = continued(kept, result)
             finished = {(case["part"], case["case"]) for case in result["cases"]}
-            cases = list(self.cases(**plan))
-            for number, case in enumerate(cases, 1):
-                if (case.part, case.name) not in finished:
-                    show(f"{number} of {len(cases)}: {case.part}, {case.name}")
-                    result["cases"].append({"part": case.part, "case": case.name, **case.measure()})
-                    if kept is not None:
-                        write(kept, result)
+            cases = [case for case in self.cases(**plan) if (case.part, case.name) not in finished]
+            for case, measured in measure(cases, plan.get("jobs", 1), show):
+                result["cases"].append({"part": case.part, "case": case.name, **measured})
+                if kept is not None:
+                    write(kept, result)
         if file is not None and kept is None:
             write(file, result)
         return result
@@ -174,6 +177,35 @@ class Benchmark:
     def tables(self, result: Result) -> list[Table]:
         """The tables of a result."""
         return [table for table in (sheet.table(result) for sheet in self.sheets) if table.rows]
+
+
+def measure(cases: Sequence[Case], jobs: int, show: Callable[[str], None]) -> Iterator[tuple[Case, Mapping[str, Any]]]:
+    """Measure cases one after another in this thread, or `jobs` cases at once in other threads."""
+
+    def measured(number: int, case: Case) -> Mapping[str, Any]:
+        show(f"{number} of {len(cases)}: {case.part}, {case.name}")
+        return case.measure()
+
+    if jobs == 1:
+        for number, case in enumerate(cases, 1):
+            yield case, measured(number, case)
+        return
+    failed: BaseException | None = None
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(measured, number, case): case for number, case in enumerate(cases, 1)}
+        try:
+            for done in as_completed(futures):
+                if done.cancelled():
+                    continue
+                if (error := done.exception()) is None:
+                    yield futures[done], done.result()
+                elif failed is None:  # other threads finish their cases
+                    failed = error
+                    pool.shutdown(wait=False, cancel_futures=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if failed is not None:
+        raise failed
 
 
 def benchmark(*sheets: Sheet, **settings: Any) -> Callable[[Callable[..., Iterable[Case]]], Benchmark]:

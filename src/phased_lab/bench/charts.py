@@ -13,8 +13,9 @@ import altair as alt
 from phased.pictures.style import INK, OTHERS, QUIET, UNITS
 from phased_lab.bench.cases import Result, Row, read
 from phased_lab.bench.cuda import FLOAT32, SIZES
+from phased_lab.bench.table_models import BUDGETS, CELLS, PEERS
 from phased_lab.bench.table_sets import ERRORS, SETS
-from phased_lab.bench.tables import MODELS, Mean, by_model
+from phased_lab.bench.tables import Mean, by_model
 from phased_lab.bench.work import LEAKY, OURS, PEER
 from phased_lab.report.charts import level
 from phased_lab.report.theme import AXIS, WIDTH, Figure, colours, data, finished
@@ -35,35 +36,39 @@ SHADES = ("#f0a3ac", "#d1495b", "#8f2436", "#4a0f1a")  # from few sequences to m
 SIZE: dict[str, Any] = {"width": WIDTH // 2 - AXIS, "height": 200}  # of a panel
 LOG = alt.Scale(type="log", nice=False, padding=10)
 THIRD = WIDTH // 3 - AXIS  # the width of one of three panels
-DOTS = dict(zip(MODELS, (UNITS[0], "#f0a3ac", INK, QUIET, *OTHERS), strict=False))  # the colour of each model
+CURVE = "recurrent network with a budget"
+COLOURS = (UNITS[0], INK, QUIET, "#f0a3ac", *OTHERS)
+DOTS = {**dict(zip((*CELLS, *PEERS), COLOURS, strict=False)), CURVE: UNITS[1]}  # the colour of each model
 DECADES = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]  # labels of a vertical axis
 
 
 def figures(folder: Path) -> list[Figure]:
-    """The charts of the files of a folder. A file that is not one of a benchmark is named in a warning."""
-    found, accuracy = [], []
-    draws = {"cpu.json": draw_growth, "cuda.json": draw_speedup, "tables*.json": None}
-    for pattern, draw in draws.items():
-        for file in sorted(folder.glob(pattern)):
-            try:
-                if draw is None:
-                    accuracy.append(read(file))
-                else:
-                    found += draw(read(file))
-            except ValueError as error:
-                warnings.warn(f"{error} It is skipped.", stacklevel=2)
-    return found + draw_accuracy(accuracy)
+    """The charts of the files of a folder."""
+    draws = {"cpu.json": draw_growth, "cuda.json": draw_speedup, "tables*.json": draw_tables}
+    return [figure for pattern, draw in draws.items() if (results := read_all(folder, pattern)) for figure in draw(results)]
 
 
-def draw_growth(result: Result) -> list[Figure]:
+def read_all(folder: Path, pattern: str) -> list[Result]:
+    """The results in files of a folder. A file that is not one of a benchmark is named in a warning."""
+    found = []
+    for file in sorted(folder.glob(pattern)):
+        try:
+            found.append(read(file))
+        except ValueError as error:
+            warnings.warn(f"{error} It is skipped.", stacklevel=2)
+    return found
+
+
+def draw_growth(results: Sequence[Result]) -> list[Figure]:
     """Draw the time of a training step of PhasedLSTM and nn.LSTM over steps, and over all quantities, on logarithmic axes."""
-    panels = [panel for panel in (draw_panel(result, axis) for axis in AXES) if panel is not None]
+    (result,) = results
+    drawn = [panel for panel in (draw_panel(result, axis) for axis in AXES) if panel is not None]
     note, about = machine(result, "processor"), "Time of a training step of PhasedLSTM and nn.LSTM"
     return [
         Figure(name, title, note, finished(alt.concat(*shown, columns=2), about, list(NAMES.values())))
         for name, title, shown in (
-            ("speed", "A training step of longer and longer sequences", panels[:1]),
-            ("growth", "A training step as the work grows", panels),
+            ("speed", "A training step of longer and longer sequences", drawn[:1]),
+            ("growth", "A training step as the work grows", drawn),
         )
         if shown
     ]
@@ -88,8 +93,9 @@ def draw_panel(result: Result, axis: str) -> alt.Chart | None:
     )
 
 
-def draw_speedup(result: Result) -> list[Figure]:
+def draw_speedup(results: Sequence[Result]) -> list[Figure]:
     """Draw the speed-up of a training step over nn.LSTM: a panel per peer and leak, a line per batch size."""
+    (result,) = results
     rows = [
         {"panel": panel, "units": case["work"]["H"], "batch": case["work"]["B"], "times": row.median(peer) / row.median(own)}
         for panel, (own, peer) in PANELS.items()
@@ -114,39 +120,59 @@ def draw_speedup(result: Result) -> list[Figure]:
     return [Figure("speedup", "Times faster than nn.LSTM on a GPU", note + machine(result, "gpu"), done)]
 
 
-def draw_accuracy(results: Sequence[Result]) -> list[Figure]:
-    """Draw the score of each model on each public table against the CPU seconds of a fit: a panel per table."""
-    points = [
-        {"set": name, "label": fits[0]["model"], "score": found.mean, "seconds": mean(fit["cpu"] for fit in fits)}
-        for name, fits in by_model([case for result in results for case in result["cases"]])
+def draw_tables(results: Sequence[Result]) -> list[Figure]:
+    """Draw the scores of models on tables against the time of a fit, and the scores of budgets against the updates."""
+    points: list[dict[str, Any]] = [
+        {
+            "set": name,
+            "label": model,
+            "score": found.mean,
+            "seconds": mean(fit["cpu"] for fit in fits),
+            "updates": 100 * mean(fit["updates"] or 0.0 for fit in fits),
+        }
+        for name, model, fits in by_model([case for result in results for case in result["cases"]])
         if (found := Mean.of(fits, SETS[name].score)) is not None
     ]
     if not points:
         return []
-    shown = {model: colour for model, colour in DOTS.items() if model in {point["label"] for point in points}}
-    names = [name for name in SETS if name in {point["set"] for point in points}]
     seconds = [point["seconds"] for point in points]
-    axis = alt.Scale(type="log", domain=[min(seconds) / 1.5, max(seconds) * 1.5], nice=False)  # one for all panels
-    panels = [draw_scores([point for point in points if point["set"] == name], SETS[name].score, shown, axis) for name in names]
-    about = "Scores of models on public tables, against the time of a fit"
-    note = f"Mean over folds and seeds; CPU time of training and prediction. {machine(results[0], 'processor')}"
-    chart = finished(alt.concat(*panels, columns=3), about, list(shown))
-    return [Figure("accuracy", "Accuracy on public tables, and the time of a fit", note, chart)]
+    log = alt.Scale(type="log", domain=[min(seconds) / 1.5, max(seconds) * 1.5], nice=False)  # one for all panels
+    time = alt.X("seconds:Q", title="CPU time of a fit (s)", scale=log, axis=alt.Axis(values=DECADES, format="~g"))
+    updates = alt.X("updates:Q", title="updates of units (%)", scale=alt.Scale(domain=[0, 105], nice=False))
+    models = [point for point in points if point["label"] not in BUDGETS]
+    budgets = [point | {"label": CURVE} for point in points if point["label"] in BUDGETS]
+    with_budgets = {point["set"] for point in budgets}
+    curves = budgets + [point for point in points if point["label"] == "default" and point["set"] in with_budgets]
+    note = f"Means over folds and seeds. {machine(results[0], 'processor')}"
+    return [
+        Figure(name, title, note, panels(shown, title, x))
+        for name, title, shown, x in (
+            ("accuracy", "Accuracy on tables, and the time of a fit", models, time),
+            ("budgets", "Accuracy on tables with budgets of updates", curves, updates),
+        )
+        if shown
+    ]
 
 
-def draw_scores(points: Sequence[Mapping[str, Any]], score: str, shown: Mapping[str, str], seconds: alt.Scale) -> alt.Chart:
-    """A dot for each model on one table. Better is up."""
-    low, high = (of(point["score"] for point in points) for of in (min, max))
-    apart = max(0.15 * (high - low), 0.01 * high)
-    scale = alt.Scale(domain=[low - apart, high + apart], nice=False, reverse=score in ERRORS)
-    base = alt.Chart(data(points), title=points[0]["set"]).mark_circle(size=110, opacity=0.9)
-    made: alt.Chart = base.properties(width=THIRD, height=150).encode(
-        x=alt.X("seconds:Q", title="CPU time of a fit (s)", scale=seconds, axis=alt.Axis(values=DECADES, format="~g")),
-        y=alt.Y("score:Q", title=score, scale=scale, axis=alt.Axis(tickCount=4)),
-        color=colours(shown),
-        tooltip=["label:N", alt.Tooltip("score:Q", format=".4g"), alt.Tooltip("seconds:Q", format=".3g")],
-    )
-    return made
+def panels(points: Sequence[Mapping[str, Any]], about: str, x: alt.X) -> alt.TopLevelMixin:
+    """A panel for each table: a dot for each score, better ones above, and lines between the dots of a label."""
+    labels = {label: colour for label, colour in DOTS.items() if any(point["label"] == label for point in points)}
+    made = []
+    for name in dict.fromkeys(point["set"] for point in points):
+        own, score = [point for point in points if point["set"] == name], SETS[name].score
+        low, high = (of(point["score"] for point in own) for of in (min, max))
+        apart = max(0.15 * (high - low), 0.01 * high)
+        scale = alt.Scale(domain=[low - apart, high + apart], nice=False, reverse=score in ERRORS)
+        chart = alt.Chart(data(own), title=name).mark_line(point=alt.OverlayMarkDef(size=110), strokeWidth=1)
+        made.append(
+            chart.properties(width=THIRD, height=150).encode(
+                x=x,
+                y=alt.Y("score:Q", title=score, scale=scale, axis=alt.Axis(tickCount=4)),
+                color=colours(labels),
+                tooltip=["label:N", *(alt.Tooltip(f"{field}:Q", format=".4g") for field in ("score", "seconds", "updates"))],
+            )
+        )
+    return finished(alt.concat(*made, columns=3), about, list(labels))
 
 
 def machine(result: Result, device: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from phased.ops.cpu import passes
-from phased_lab.bench.cases import Case, Sheet, benchmark, each_case
+from phased_lab.bench.cases import Case, Sheet, benchmark, each_case, plain
 from phased_lab.bench.measure import compare
 from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
@@ -87,23 +87,7 @@ def resident(which: str) -> int:
             "speed-up, `leak=0.001`": lambda row: row.speed_up(LEAKY),
         },
     ),
-    Sheet(
-        each_case(BREAK_EVEN),
-        {
-            "training step, leak 0": lambda row: row.label,
-            OPEN: lambda row: row.value(OPEN, 2),
-            PRODUCTS: lambda row: row.value(PRODUCTS, 2),
-        },
-    ),
-    Sheet(
-        each_case(*(f"growth of {axis}" for axis in GROWTH), label="{part}, {case}"),
-        {
-            "training step, leak 0": lambda row: row.label,
-            "PhasedLSTM": lambda row: row.value(OURS, 2),
-            "nn.LSTM": lambda row: row.value(PEER, 2),
-            "us per step": lambda row: f"{1e6 * row.median(OURS) / (row.case['work']['B'] * row.case['work']['T']):.3f}",
-        },
-    ),
+    plain(BREAK_EVEN, *(f"growth of {axis}" for axis in GROWTH)),
     quick={"rounds": 3, "whole": False},
     backend="cpu",
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, each_case
+from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, each_case, plain
 from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
 SPARSE = (
@@ -141,30 +141,10 @@ def busy(row: Row) -> str:
             "speed-up": lambda row: row.speed_up(),
         },
     ),
-    Sheet(
-        each_case(SIZES),
-        {
-            "training step": lambda row: row.label,
-            "PhasedLSTM": lambda row: row.value(row.own, 2),
-            "nn.LSTM": lambda row: row.value(PEER, 2),
-            "speed-up": lambda row: row.speed_up(),
-            "nn.LSTM in float32": lambda row: row.value(FLOAT32, 2),
-            "speed-up, float32": lambda row: row.speed_up(peer=FLOAT32),
-        },
-    ),
-    Sheet(
-        each_case(LONG),
-        {
-            "training step, leak 0": lambda row: row.label,
-            "PhasedLSTM": lambda row: row.value(row.own),
-            "us per step": lambda row: f"{1e6 * row.median() / row.case['work']['T']:.3f}",
-            "peak memory": lambda row: f"{row.case['peak'] / 1e6:,.0f} MB",
-        },
-    ),
+    plain(SIZES, LONG),
     gpu={},
     quick={"rounds": 2, "whole": False},
     backend="cuda",
-    restricts=False,
 )
 def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
     """Training, inference and memory. If `whole`, also the reference loop, many sizes, and longer and longer sequences."""

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,6 +130,7 @@ def machine(on_gpu: bool = False) -> dict[str, Any]:
     """Return the versions, the machine and the settings that affect a measurement, on request with the GPU."""
     return {
         "phased": phased.__version__,
+        "commit": commit(),
         "torch": torch.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
@@ -139,6 +142,22 @@ def machine(on_gpu: bool = False) -> dict[str, Any]:
         "command": " ".join(["phased", *map(without_folders, sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d"),
     } | (gpu() if on_gpu else {})
+
+
+def commit() -> str | None:
+    """The commit that last changed the source of this checkout, followed by "-dirty" after later changes.
+
+    PHASED_COMMIT names the commit of a copy without git's folder. Without both it is None.
+    """
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parents[2]), *words, "--", "."]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    found = os.environ.get("PHASED_COMMIT", "")
+    if not found and shutil.which("git") and (found := git("log", "-1", "--format=%H")) and git("status", "--porcelain"):
+        found += "-dirty"
+    return found or None
 
 
 def gpu() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -11,9 +12,8 @@ import numpy as np
 
 from phased import Stream
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, plain
 from phased_lab.bench.cpu import resident
-from phased_lab.bench.estimators import fitted
 from phased_lab.bench.measure import compare
 from phased_lab.bench.stream import layer
 
@@ -36,10 +36,17 @@ def made_up(sequences: int) -> Events:
     return Events.of(times, values, variables=names, static=static, statics=statics, unit="h")
 
 
+def trained(events: Events) -> PhasedClassifier:
+    """An estimator after an epoch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of units that never open
+        return PhasedClassifier(device="cpu", epochs=1, random_state=0).fit(events, np.arange(len(events)) % 2)
+
+
 def measure(sequences: int, rounds: int) -> dict[str, Any]:
     """Time an event in the compiled core and in numpy, and the prediction of a whole sequence."""
     events = made_up(sequences)
-    model = fitted("phased LSTM", events, np.arange(sequences) % 2, epochs=1, random_state=0)
+    model = trained(events)
     plain = copy.deepcopy(model)
     plain.network_.rnn.backend = "eager"
     whole = events[:1]
@@ -64,7 +71,7 @@ def follow(model: PhasedClassifier, events: Events) -> Callable[[], Any]:
 
 def memory() -> dict[str, Any]:
     """Bytes of a further sequence of one model, its Python object included; on Linux only."""
-    model = fitted("phased LSTM", made_up(40), np.arange(40) % 2, epochs=1, random_state=0)
+    model = trained(made_up(40))
     made = {"Online": model.online(), "Stream, H110 D41": Stream(layer(110))}
     found, kept = {}, []
     for name, sequence in made.items():
@@ -83,14 +90,7 @@ def memory() -> dict[str, Any]:
             "speed-up of `push`": lambda row: row.speed_up_of_first(digits=0),
         },
     ),
-    Sheet(
-        each_case(MEMORY),
-        {
-            "100,000 sequences of one model": lambda row: row.label,
-            "KB of an `Online`": lambda row: f"{row.median('Online') / 1e3:.1f}",
-            "KB of a `Stream`, H110 D41": lambda row: f"{row.median('Stream, H110 D41') / 1e3:.1f}",
-        },
-    ),
+    plain(MEMORY),
     quick={"rounds": 3},
     threads=1,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ def frame(rows: int) -> Any:
 
 def measure(rows: int, rounds: int) -> dict[str, Any]:
     """Time reading the table from each source."""
+    os.environ["POLARS_MAX_THREADS"] = "1"  # before polars is imported, which has one thread per core otherwise
     from phased.estimator import Events
 
     table = frame(rows)
@@ -62,9 +64,6 @@ def measure(rows: int, rounds: int) -> dict[str, Any]:
     ),
     quick={"rows": 200_000, "rounds": 1},
     threads=1,
-    restricts=False,
-    # polars has one thread per core otherwise, and reads the number when it starts.
-    environment=dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1"),
 )
 def reading(rows: int = 4_000_000, rounds: int = 3) -> Iterator[Case]:
     """A long table in no order."""

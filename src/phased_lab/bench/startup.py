@@ -46,7 +46,6 @@ def measure(rounds: int) -> dict[str, Any]:
         },
     ),
     quick={"rounds": 3},
-    restricts=False,
 )
 def startup(rounds: int = 15) -> Iterator[Case]:
     """Commands and imports, beside an empty program and `import torch`."""

@@ -12,7 +12,7 @@ from torch import nn
 
 from phased import PhasedLSTM, Stream
 from phased_lab.bench import peers
-from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, plain
 from phased_lab.bench.measure import Timing, compare
 
 FEATURES = 41
@@ -72,30 +72,22 @@ def per_event(ways: Mapping[str, tuple[Callable[[], Any], int]], rounds: int) ->
     return {name: timing.per(ways[name][1]) for name, timing in timings.items()}
 
 
-def small(count: int, rounds: int) -> dict[str, Any]:
-    """Time every way through 110 units. LSTMs that are called once per event take a tenth of the events."""
-    (x, t), few, rnn = events(count), count // 10, nn.LSTM(FEATURES, 110).eval()
-    rows = torch.from_numpy(x)
-    ways = {
-        RUN: (ran(Stream(layer(110)), x, t), count),
-        "Stream.run, looked up": (looked_up(110, t), count),
-        PUSH: (pushed(Stream(layer(110)), x, t), count),
-        DENSE: (ran(Stream(layer(110, 1.0, "square")), x, t), count),
-        SEQUENCE: (peers.whole(rnn, rows), count),
-        "onnxruntime LSTM, step": (peers.by_onnx(rnn, rows[:few])["step"], few),
-        "nn.LSTMCell, step": (peers.steps(rnn, rows[:few]), few),
-    }
-    return {"seconds": per_event(ways, rounds)}
-
-
-def large(units: int, count: int, rounds: int) -> dict[str, Any]:
-    """Layers of many units."""
+def measure(units: int, count: int, rounds: int, every_way: bool = False) -> dict[str, Any]:
+    """Time a layer with open units, with all units, and an LSTM. Those that are slow take a tenth of the events."""
     (x, t), few, rnn = events(count), max(100, count // 10), nn.LSTM(FEATURES, units).eval()
-    ways = {
+    rows = torch.from_numpy(x[:few])
+    ways: dict[str, tuple[Callable[[], Any], int]] = {
         RUN: (ran(Stream(layer(units)), x, t), count),
         DENSE: (ran(Stream(layer(units, 1.0, "square")), x[:few], t[:few]), few),
-        SEQUENCE: (peers.whole(rnn, torch.from_numpy(x[:few])), few),
+        SEQUENCE: (peers.whole(rnn, rows), few),
     }
+    if every_way:
+        ways |= {
+            "Stream.run, looked up": (looked_up(units, t), count),
+            PUSH: (pushed(Stream(layer(units)), x, t), count),
+            "onnxruntime LSTM, step": (peers.by_onnx(rnn, rows)["step"], few),
+            "nn.LSTMCell, step": (peers.steps(rnn, rows), few),
+        }
     return {"seconds": per_event(ways, rounds)}
 
 
@@ -121,20 +113,7 @@ def speed_up(row: Row, whole: str, step: str, of_whole: bool) -> str:
             "speed-up of `Stream.push`": lambda row: speed_up(row, RUN, PUSH, of_whole=False),
         },
     ),
-    Sheet(
-        each_case("an event of a large layer"),
-        {
-            "an event of a large layer": lambda row: row.label,
-            "Stream.run, us": lambda row: f"{1e6 * row.median(RUN):.1f}",
-            "every unit open, us": lambda row: f"{1e6 * row.median(DENSE):.1f}",
-            "nn.LSTM, us": lambda row: f"{1e6 * row.median(SEQUENCE):.1f}",
-            "speed-up of open units": lambda row: row.speed_up(RUN, DENSE),
-        },
-    ),
-    Sheet(
-        each_case("an event of a long stream"),
-        {"events": lambda row: row.label, "us per event": lambda row: f"{1e6 * row.median(RUN):.3f}"},
-    ),
+    plain("an event of a large layer", "an event of a long stream"),
     quick={"rounds": 3, "events": 2_000, "units": (512, 1024), "lengths": ()},
     threads=1,
     backend="cpu",
@@ -146,8 +125,8 @@ def stream(
     lengths: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000),
 ) -> Iterator[Case]:
     """Events through 110 units by every way, through large layers, and in longer and longer streams."""
-    yield Case("an event", "H110 D41", partial(small, events, rounds))
+    yield Case("an event", "H110 D41", partial(measure, 110, events, rounds, every_way=True))
     for each in units:
-        yield Case("an event of a large layer", f"H{each} D41", partial(large, each, events // 10, rounds))
+        yield Case("an event of a large layer", f"H{each} D41", partial(measure, each, events // 10, rounds))
     for count in lengths:
         yield Case("an event of a long stream", f"{count:,}", partial(long, count, min(rounds, 3)))

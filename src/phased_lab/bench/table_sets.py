@@ -1,9 +1,10 @@
-"""Public data sets of sequences at uneven times: how each is read, its folds, and its scores."""
+"""Data sets of sequences at uneven times, public and made up: how each is read, its folds, and its scores."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
+import gzip
+import pickle
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,59 +13,72 @@ from numpy.typing import NDArray
 from sklearn import metrics
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from phased.cli.estimator import Labels, with_targets
 from phased.data.places import find
 from phased.estimator import Events
-from phased_lab.bench import physionet
+from phased.files import write_whole
+from phased_lab.bench.table_made_up import mackey_glass, parity
 
-TABLES = (
-    "the public tables: folders such as vowels with train.parquet and train_labels.parquet",
-    "Their README names the sources",
-)
-READ = ("id", "time", "unit")
-"""Options of a command that are arguments of `Events.read`."""
-
-ERRORS = ("mean absolute error", "log loss")
+ERRORS = ("mean absolute error", "error in deviations", "log loss")
 """Scores that are better if they are lower."""
 Array = NDArray[Any]
 
 
-class PublicSet(NamedTuple):
+class TableSet(NamedTuple):
     """A data set.
 
     Args:
+        table: arguments of `Events.read`.
+        labels: arguments of `Events.labels`.
         score: the score by which models are compared, a key of `scores`.
-        files: name of its two files, with a place for "train" and "train_labels", in its folder of `tables`.
-        options: options of `phased fit` with which they are read.
+        files: the table and the labels.
+        place: folder of the files.
+        source: how to get the files, for an error.
+        make: makes the sequences and the targets of a set without files.
+        every_step: whether steps have targets, and not sequences.
     """
 
+    table: Mapping[str, Any] = {}
+    labels: Mapping[str, str] = {}
     score: str = "accuracy"
-    files: str = "{}.parquet"
-    options: str = ""
-
-    @property
-    def every_step(self) -> bool:
-        """Whether steps have targets, and not sequences."""
-        return "--labels-time" in self.options
+    files: tuple[str, str] = ("train.parquet", "train_labels.parquet")
+    place: str = "tables/{}"
+    source: str = "The README of the public tables names their sources"
+    make: Callable[[], tuple[Events, Array]] | None = None
+    every_step: bool = False
 
 
+CSV = "train.csv.xz", "train_labels.csv.xz"
 SETS = {
-    "stars": PublicSet(options="--id star --time hjd --unit d --labels-id star --target class"),
-    "mouse": PublicSet(options="--id piece --time 'record timestamp' --unit s --labels-id piece --target user"),
-    "sepsis": PublicSet(
-        "AUROC", options="--id patient --time ICULOS --unit h --labels-id patient --labels-time ICULOS --target SepsisLabel"
+    "stars": TableSet({"id": "star", "time": "hjd", "unit": "d"}, {"id": "star", "target": "class"}),
+    "mouse": TableSet({"id": "piece", "time": "record timestamp", "unit": "s"}, {"id": "piece", "target": "user"}),
+    "sepsis": TableSet(
+        {"id": "patient", "time": "ICULOS", "unit": "h"},
+        {"id": "patient", "time": "ICULOS", "target": "SepsisLabel"},
+        "AUROC",
+        every_step=True,
     ),
-    "badges": PublicSet(
-        files="{}.csv.xz",
-        options="--id user --time date --unit d --labels-id user --labels-time date --target next_badge",
+    "badges": TableSet(
+        {"id": "user", "time": "date", "unit": "d"},
+        {"id": "user", "time": "date", "target": "next_badge"},
+        files=CSV,
+        every_step=True,
     ),
-    "vowels": PublicSet(options="--id utterance --time frame --unit s --labels-id utterance --target speaker"),
-    "eros": PublicSet(options="--unit d --target type"),
-    "pbc": PublicSet("AUROC", options="--time year --unit y --labels-time year --target event_in_2_years"),
-    "storms": PublicSet("mean absolute error", "{}.csv.xz", "--unit h --labels-time time --target wind_in_24h --task numbers"),
-    "physionet": PublicSet("AUROC"),
+    "vowels": TableSet({"id": "utterance", "time": "frame", "unit": "s"}, {"id": "utterance", "target": "speaker"}),
+    "eros": TableSet({"unit": "d"}, {"target": "type"}),
+    "pbc": TableSet({"time": "year", "unit": "y"}, {"time": "year", "target": "event_in_2_years"}, "AUROC", every_step=True),
+    "storms": TableSet({"unit": "h"}, {"time": "time", "target": "wind_in_24h"}, "mean absolute error", CSV, every_step=True),
+    "physionet": TableSet(
+        {"merge": "mean", "missing": {"Height": -1, "Weight": -1}, "drop": ["RecordID"]},
+        {"target": "In-hospital_death"},
+        "AUROC",
+        ("set-a", "Outcomes-a.txt"),
+        "physionet2012",
+        "Download and unpack them from https://physionet.org/content/challenge-2012/1.0.0",
+    ),
+    "parity": TableSet(make=parity),
+    "mackey_glass": TableSet(score="error in deviations", every_step=True, make=mackey_glass),
 }
-"""The tables by the name of their folder, and PhysioNet 2012, which `phased_lab.bench.physionet` reads."""
+"""Eight public tables, PhysioNet 2012, and two made-up tasks."""
 
 
 class Problem(NamedTuple):
@@ -105,19 +119,33 @@ class Problem(NamedTuple):
         return [test for _, test in splitter.split(self.events.ids, self.y if stratified else None)]
 
 
-def read(name: str, data: Path | None = None) -> Problem:
-    """Read the training part of a set from a folder with the folders `tables` and `physionet2012`. Default: PHASED_DATA."""
-    if name == "physionet":
-        return Problem.of(*physionet.read(data), numbers=False, every_step=False)
+def read(name: str, data: Path | None = None, pickles: Path | None = None) -> Problem:
+    """Read the training part of a set.
+
+    Args:
+        name: of SETS.
+        data: a folder with the folders `tables` and `physionet2012`. Default: PHASED_DATA.
+        pickles: a folder of sets as they were read. A set that it has is read from there, and another one is added.
+    """
+    kept = pickles and pickles / f"{name}.pickle.gz"
+    if kept and kept.exists():
+        problem: Problem = pickle.loads(gzip.decompress(kept.read_bytes()))
+        return problem
     known = SETS[name]
-    folder = find(*TABLES, ("tables", ""), (f"{name}/{known.files.format('train_labels')}",), data) / name
-    source, labels = (folder / known.files.format(part) for part in ("train", "train_labels"))
-    words = shlex.split(known.options)
-    given: dict[str, Any] = {option[2:].replace("-", "_"): value for option, value in zip(words[::2], words[1::2], strict=True)}
-    events = Events.read(source, **{role: value for role, value in given.items() if role in READ})
-    asked = {option: value for option, value in given.items() if option.startswith(("labels", "target"))}
-    events, y = with_targets(Labels(labels, **asked), events)
-    return Problem.of(events, y, given.get("task") == "numbers", known.every_step)
+    events, y = known.make() if known.make else from_files(name, known, data)
+    problem = Problem.of(events, y, known.score in ERRORS, known.every_step)
+    if kept:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, gzip.compress(pickle.dumps(problem)))
+    return problem
+
+
+def from_files(name: str, known: TableSet, data: Path | None) -> tuple[Events, Array]:
+    """Read the sequences and the targets."""
+    place, (table, labels) = known.place.format(name), known.files
+    folder = find(f"the set {name}: {table} and {labels}", known.source, (place, name, ""), (labels,), data)
+    events = Events.read(folder / table, **known.table)
+    return events, events.labels(folder / labels, **known.labels)
 
 
 def scores(y: NDArray[np.float64], answer: Array, probabilities: bool = True) -> Mapping[str, float]:
@@ -131,7 +159,8 @@ def scores(y: NDArray[np.float64], answer: Array, probabilities: bool = True) ->
     known = ~np.isnan(y)
     y, answer = y[known], answer[known]
     if answer.ndim == 1:
-        return {"mean absolute error": float(metrics.mean_absolute_error(y, answer))}
+        squared = metrics.root_mean_squared_error(y, answer) / y.std()
+        return dict(zip(ERRORS, (float(metrics.mean_absolute_error(y, answer)), float(squared)), strict=False))
     chosen, classes = answer.argmax(1), range(answer.shape[1])
     balanced = metrics.recall_score(y, chosen, labels=np.unique(y), average="macro", zero_division=0)
     found = {"accuracy": metrics.accuracy_score(y, chosen), "balanced accuracy": balanced}

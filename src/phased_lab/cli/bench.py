@@ -49,8 +49,8 @@ def command_of(name: str) -> Any:
             if json is not None:
                 folders = [each for each in options.values() if isinstance(each, Path)]
                 files.check_output(json, [each for folder in folders for each in (folder, *folder.glob("**/"))])
-            if variables := {**found.environment, **(restricted(instructions) if instructions else {})}:
-                in_environment(variables)
+            if instructions is not None:
+                restrict(instructions)
             console = Console()
             with console.status("") as status:
                 result = found.run(found.plan(quick, **options), json, status.update)
@@ -61,28 +61,20 @@ def command_of(name: str) -> Any:
 
     known = [each for function in (measure, found.cases) for each in signature(function, eval_str=True).parameters.values()]
     shown = [each for each in known if get_origin(each.annotation) is Annotated]
-    parameters = shown if found.restricts else [each for each in shown if each.name != "instructions"]
-    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, parameters))
+    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, shown))
 
 
-def restricted(instructions: str) -> dict[str, str]:
-    """The environment variables that restrict a process to an instruction set of this CPU."""
+def restrict(instructions: str) -> None:
+    """Unless this process is restricted to an instruction set of this CPU, run the same command in one that is, and exit."""
     from phased.ops.native import core
     from phased_lab.bench.measure import RESTRICTED
 
     available = [] if core is None else core.instruction_sets()
     if instructions not in available:
         fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
-    return RESTRICTED[instructions]
-
-
-def in_environment(variables: dict[str, str]) -> None:
-    """Unless this process has these environment variables, run the same command in one that has them, and exit."""
-    from phased_lab.bench.measure import RESTRICTED
-
-    others = {name: value for name, value in os.environ.items() if name not in {*RESTRICTED["avx2"], *variables}}
-    if dict(os.environ) != others | variables:
-        done = subprocess.run([sys.executable, "-m", "phased", *sys.argv[1:]], env=others | variables, check=False)
+    free = {name: value for name, value in os.environ.items() if name not in RESTRICTED["avx2"]}
+    if (wanted := free | RESTRICTED[instructions]) != dict(os.environ):
+        done = subprocess.run([sys.executable, "-m", "phased", *sys.argv[1:]], env=wanted, check=False)
         raise typer.Exit(done.returncode)
 
 

@@ -14,11 +14,9 @@ from patients import known, measured, patients
 from phased.ops.native import MISSING
 from phased_lab.bench import BENCHMARKS, cpu, cuda, measure, online, startup, stream, training, work
 from phased_lab.bench.cases import Benchmark, Case, Sheet, contestants, load, read
-from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
 from public_tables import write_tables
 
-CELLS = {"phased LSTM", "nn.LSTM", "nn.GRU"}
 STEPS = {"leak 0", "leak 0.001", "nn.LSTM", "reference loop"}
 ROUNDS = {"rounds": 1}
 TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
@@ -29,10 +27,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "nmnist": (ROUNDS | {"events": 40}, 1, {"Classifier, whole recording", "Stream.push", "nn.LSTMCell, step"}),
     "epoch": (ROUNDS | {"recordings": 8}, 1, {"Phased LSTM", "Phased LSTM, recordings changed", "nn.LSTM", "BN-LSTM"}),
     "lipreading": (ROUNDS | {"clips": 2}, 2, {"Phased LSTM, r_on 1", "Phased LSTM, r_on 0.05", "BN-LSTM", "LSTM"}),
-    "physionet": ({"seeds": 2, "folds": 2, "units": 4, "epochs": 1}, 2, CELLS),
-    "tables": ({"sets": ["pbc"], "models": ["default"], "seeds": 1, "folds": 2, "only": [1], "epochs": 1}, 1, {"default"}),
-    "estimators": ({"seeds": 1, "epochs": 1, "part": 100}, 12, CELLS),
-    "widths": (ROUNDS | {"units": (2, 3), "epochs": 2, "sequences": 40}, 2, CELLS),
+    "tables": ({"sets": ["pbc", "physionet"], "models": ["gru"], "seeds": 1, "folds": 2, "only": [1], "epochs": 1}, 2, {"gru"}),
     "online": (ROUNDS | {"sequences": 40}, 2, {"push", "push, without the compiled core"}),
     "reading": (ROUNDS | {"rows": 4440}, 1, {"CSV", "Parquet", "polars"}),
     "startup": (ROUNDS, 1, {"phased --version", "import torch", "python -c pass"}),
@@ -41,7 +36,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
 SHOWN = {
     "cpu": ("training step, B2 T12 D1 H4", "inference, B2 T14 D1 H4", "MB", "x less", "whole products", "growth of T, B2 T12"),
     "cuda": ("both in TF32", "bfloat16, nn.LSTM in float16", "one call, waited for", "0.50 ms", "B2 T14 D1 H4"),
-    "stream": ("| onnxruntime LSTM, step |", "| H6 D41 |", "| 1,500 |"),
+    "stream": ("| onnxruntime LSTM, step |", ", H6 D41: ", ", 1,500: "),
     "tasks": ("| adding |", " ms, ", " min (0.25)"),
 }
 """What tables show, if it is not the contestants."""
@@ -84,8 +79,9 @@ def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Forty made-up stays as PhysioNet distributes them, and made-up tables."""
-    place = write_tables(tmp_path_factory.mktemp("physionet"))
-    (place / "set-a").mkdir()
+    folder = write_tables(tmp_path_factory.mktemp("data"))
+    place = folder / "physionet2012"
+    (place / "set-a").mkdir(parents=True)
     events, y = patients(40)
     for number in range(40):
         steps = [(0.0, {"RecordID": number, "Height": -1, "Weight": -1, **known(events, number)}), *measured(events, number)]
@@ -93,7 +89,7 @@ def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / "set-a" / f"{number}.txt").write_text("\n".join(["Time,Parameter,Value", *rows, ""]))
     outcomes = ["RecordID,SAPS-I,In-hospital_death", *(f"{number},1,{sick}" for number, sick in enumerate(y)), ""]
     (place / "Outcomes-a.txt").write_text("\n".join(outcomes))
-    return place
+    return folder
 
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -102,30 +98,17 @@ def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_benchmark_measures_its_contestants_and_shows_them(name: str, tmp_path: Path, stays: Path) -> None:
     settings, count, names = TINY[name]
     found, file = load(name), tmp_path / "made" / f"{name}.json"
-    plan = found.plan(**settings, **({"data": stays} if name in ("physionet", "tables") else {}))
+    plan = found.plan(**settings, **({"data": stays} if name == "tables" else {}))
     result = found.run(plan, file)
     assert read(file) == json.loads(json.dumps(result))
     assert len(result["cases"]) == count
     seconds = [case["seconds"] for case in result["cases"] if "seconds" in case]
-    assert set().union(*seconds) >= names
+    assert set().union(*seconds, (case["model"] for case in result["cases"] if "model" in case)) >= names
     timings = [timing for each in seconds for timing in each.values()]
     assert all(min(timing) > 0 for timing in timings if not isinstance(timing, float))
     shown = "\n".join(table.markdown() for table in found.tables(read(file)))
     assert all(text in shown for text in SHOWN.get(name, names)), shown
     assert found.run(plan, file) == read(file), "a second call measures nothing"
-
-
-def test_published_scores_stand_beside_ours() -> None:
-    fits = [
-        {"part": task, "case": "a fit", "cell": cell, "score": score, "updates": 0.5, "epochs": 4, "seconds": {cell: 2.0}}
-        for task in TASKS
-        for cell in ("phased LSTM", "nn.LSTM", "nn.GRU")
-        for score in (0.25, 0.75)
-    ]
-    published = {"part": fits[0]["part"], "case": "as published", "score": 0.5}
-    table, pace = load("estimators").tables({"machine": {}, "plan": {}, "cases": [*fits, published]})
-    assert table.rows[0] == [fits[0]["part"], *["0.500 (0.250 to 0.750)"] * 3, "as published: 0.500"]
-    assert pace.rows[0][2:] == ["50 %", "0.50"]
 
 
 def three_cases(calls: list[str], stop: str = "") -> Benchmark:
@@ -137,25 +120,32 @@ def three_cases(calls: list[str], stop: str = "") -> Benchmark:
         calls.append(name)
         return {"seconds": {"ours": [1.0, 1.0, 1.0]}}
 
-    def cases(rounds: int) -> list[Case]:
+    def cases(rounds: int, jobs: int = 1) -> list[Case]:
         return [Case("part", name, lambda name=name: measure(name)) for name in "abc"]
 
-    return Benchmark(cases, (Sheet(contestants("part"), {"{rounds} rounds": lambda row: row.label}),))
+    return Benchmark(cases, (Sheet(contestants("part"), {"{rounds} rounds": lambda row: row.label}),), choices=["jobs"])
 
 
-def test_an_interrupted_benchmark_continues_and_one_of_other_settings_does_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_benchmark_continues_and_one_of_other_settings_or_of_another_commit_does_not(
+    tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, calls = tmp_path / "a.json", []
+    monkeypatch.setenv("PHASED_COMMIT", "c0ffee")
     with pytest.raises(KeyboardInterrupt):
-        three_cases(calls, stop="c").run({"rounds": 2}, file)
-    assert [case["case"] for case in read(file)["cases"]] == ["a", "b"]
+        three_cases(calls, stop="c").run({"rounds": 2, "jobs": jobs}, file)
+    assert sorted(case["case"] for case in read(file)["cases"]) == ["a", "b"]
     result = three_cases(calls).run({"rounds": 2}, file)
-    assert calls == ["a", "b", "c"]
+    assert sorted(calls) == ["a", "b", "c"]
     assert three_cases(calls).tables(result)[0].head == ["2 rounds"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     with pytest.raises(
         ValueError, match=r"a\.json' has measurements with rounds 2, which cannot go on with rounds 3\. Delete it"
     ):
         three_cases(calls).run({"rounds": 3}, file)
+    monkeypatch.setenv("PHASED_COMMIT", "badcafe")
+    with pytest.raises(ValueError, match=r"measurements with commit c0ffee, which cannot go on with commit badcafe\. Delete it"):
+        three_cases(calls).run({"rounds": 2}, file)
     file.write_text('{"machine": {}, "plan"')
     with pytest.raises(ValueError, match=r"a\.json' must be a file of `phased bench`, and is not"):
         three_cases(calls).run({"rounds": 2}, file)

@@ -27,7 +27,7 @@ def test_growth_shows_every_measured_point_and_its_first_panel_stands_alone():
         case(f"growth of {axis}", {"leak 0": 1e-3 * n, "nn.LSTM": 1e-2}, **{axis: n}) for axis in charts.AXES for n in (1, 2)
     ]
     cases += [case("growth of T", {"leak 0": 3e-3}, T=3)]  # nn.LSTM would take too long
-    speed, growth = charts.draw_growth({"machine": MACHINE, "plan": {}, "cases": cases})
+    speed, growth = charts.draw_growth([{"machine": MACHINE, "plan": {}, "cases": cases}])
     ours = [(row["size"], row["ms"]) for row in shown(speed) if row["label"] == "PhasedLSTM, leak=0"]
     assert ours == [(1, 1.0), (2, 2.0), (3, 3.0)]
     assert [row["ms"] for row in shown(speed) if row["label"] == "nn.LSTM"] == [10.0, 10.0]
@@ -40,7 +40,7 @@ def test_speed_up_has_a_line_for_each_number_of_sequences_in_each_panel():
     cases = [
         case(SIZES, {f"leak {leak:g}": 1e-3 + leak} | peers, B=b, H=h) for b in (8, 32) for h in (64, 128) for leak in (0, 1e-3)
     ]
-    (figure,) = charts.draw_speedup({"machine": MACHINE, "plan": {}, "cases": cases})
+    (figure,) = charts.draw_speedup([{"machine": MACHINE, "plan": {}, "cases": cases}])
     found = {(row["panel"], row["label"], row["units"]): row["times"] for row in shown(figure)}
     assert len(found) == len(charts.PANELS) * 4
     assert found["Leak 0, nn.LSTM in TF32", "8 sequences", 64] == 2.0

@@ -1,18 +1,19 @@
 """What benchmarks measure is what they say: timings, data, networks and their peers. No test asserts a speed."""
 
+import shutil
+import subprocess
 from dataclasses import replace
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
 
 from digits import write_data
 from phased.estimator import Events
 from phased.ops.cpu import passes
 from phased.ops.native import MISSING
-from phased_lab.bench import estimators, measure, nmnist, peers, physionet, reading, stream, training, work
+from phased_lab.bench import measure, nmnist, peers, reading, stream, training, work
 from phased_lab.bench.work import TERMS, Work, steps
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -63,6 +64,20 @@ def test_a_step_that_is_waited_for_is_followed_by_the_gpu(monkeypatch):
     for alone in (False, True):
         work.timed(Work(1, 1, 1, 1), 1, "a", device="cuda", alone=alone)
     assert "".join(made) == "aaa" + "a" + "sas" + "aaa" + "as" + "sass"
+
+
+def test_a_record_has_the_commit_of_the_source(monkeypatch):
+    monkeypatch.setenv("PHASED_COMMIT", "of a copy")
+    assert measure.machine()["commit"] == "of a copy"
+    monkeypatch.delenv("PHASED_COMMIT")
+    answers = {"log": "c0ffee\n", "status": ""}
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: Mock(stdout=answers[words[3]]))
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    assert measure.commit() == "c0ffee"
+    answers["status"] = " M cell.py\n"
+    assert measure.commit() == "c0ffee-dirty"
+    answers["log"] = ""
+    assert measure.commit() is None, "no checkout"
 
 
 def test_a_record_has_the_command_without_folders_of_this_machine(monkeypatch):
@@ -157,66 +172,3 @@ def test_the_table_that_is_read_has_every_measurement_once_in_no_order():
     assert not table["id"].is_sorted()
     events = Events.read(table, unit="h")
     assert (len(events), len(events.variables), len(events.value)) == (10, reading.VARIABLES, 4440)
-
-
-def test_bits_and_changes_are_the_same_streams_of_all_lengths_with_the_same_parity():
-    every, changes = estimators.bits(2000, seed=3, changes=False), estimators.bits(2000, seed=3, changes=True)
-    assert np.array_equal(every.y, changes.y)
-    assert not np.array_equal(every.y, estimators.bits(2000, seed=4, changes=False).y)
-    assert 0.45 < every.y.mean() < 0.55
-    assert {len(time) for time, _ in every.x} == set(range(2, 32))
-    for (time, value), (when, changed), odd in zip(every.x, changes.x, every.y, strict=True):
-        assert value.sum() % 2 == odd
-        # A stream is known from its changes and their times: a bit is the latest sample at its time or before.
-        runs = np.diff(np.append(when, time[-1] + 1))
-        assert np.array_equal(np.repeat(changed[:, 0], runs.astype(int)), value[:, 0])
-
-
-def test_the_series_obeys_its_equation_and_targets_are_its_later_values():
-    series = estimators.solution(2, 400.0, np.random.default_rng(0))
-    lag = round(estimators.LAG / estimators.STEP)
-    slope = np.diff(series[lag:], axis=0) / estimators.STEP
-    past, now = series[1 : len(slope) + 1], series[lag : lag + len(slope)]
-    assert np.allclose(slope, 0.2 * past / (1 + past**10) - 0.1 * now, atol=1e-9)
-    assert 0.2 < series.min() < 0.6 < 1.1 < series.max() < 1.5
-    found = estimators.mackey_glass(2, seed=0, events=500)
-    for (time, value), later in zip(found.x, found.y, strict=True):
-        assert np.all(np.diff(time) > 0)
-        ahead = np.interp(time + estimators.AHEAD, time, value[:, 0])[:-20]
-        assert np.corrcoef(ahead, later[:-20])[0, 1] > 0.95
-
-
-def test_scores_of_the_made_up_tasks():
-    parity, series = (estimators.TASKS[name] for name in (estimators.EVERY_CHANGE, estimators.SERIES))
-    assert estimators.score(parity, np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1])) == 0.75
-    assert estimators.score(series, np.full(4, 4.0), [np.array([1.0, 3.0]), np.array([5.0, 7.0])]) == pytest.approx(1.0)
-
-
-def fold(strength: dict[str, float], seeds: int, which: int = 0) -> dict:
-    """Scores of made-up models whose probabilities follow the outcome as strongly as their cell says, and their seconds."""
-    random, y = np.random.default_rng(which), np.arange(400) % 4 // 3
-    p = {cell: [1 / (1 + np.exp(-random.normal(own * y, 1.0))) for _ in range(seeds)] for cell, own in strength.items()}
-    found = physionet.scores(y, p)
-    for cell, own in p.items():
-        ranks = physionet.ranked(y, own[0])
-        assert found["auroc"][cell][0] == pytest.approx(roc_auc_score(y, own[0]))
-        assert ranks[y == 1].mean() == pytest.approx(ranks[y == 0].mean()) == pytest.approx(found["auroc"][cell][0])
-    return {"part": "in-hospital death", "case": f"fold {which}", "seconds": dict.fromkeys(p, 0.1 * (which + 1))} | found
-
-
-def test_scores_of_cells_are_means_over_folds_and_differences_are_paired():
-    folds = [fold({"phased LSTM": 2.0, "nn.LSTM": 1.0, "nn.GRU": 2.0}, seeds=3, which=which) for which in range(4)]
-    (sheet,) = physionet.physionet.sheets
-    best, worse, alike = sheet.table({"machine": {}, "plan": {}, "cases": folds}).rows
-    assert [row[0] for row in (best, worse, alike)] == ["phased LSTM", "nn.LSTM", "nn.GRU"]
-    seeds = np.mean([each["auroc"]["nn.LSTM"] for each in folds], 0)
-    assert worse[1] == f"{seeds.mean():.4f} ± {seeds.std(ddof=1):.4f}"
-    difference, error = map(float, worse[4].split(" ± "))
-    assert difference == pytest.approx(float(worse[1].split()[0]) - float(best[1].split()[0]), abs=2e-4)
-    assert difference < -3 * error < 0
-    difference, error = map(float, alike[4].split(" ± "))
-    assert abs(difference) < 4 * error
-    assert best[2] > best[1][:6]  # all seeds together
-    assert (best[4:], worse[5:]) == (["", "0.25", ""], ["0.25", "1.0x"])
-    one_seed = sheet.table({"machine": {}, "plan": {}, "cases": [fold({"phased LSTM": 1.0}, seeds=1)]})
-    assert "±" not in one_seed.rows[0][1]

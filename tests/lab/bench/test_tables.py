@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from phased.estimator import Events
-from phased_lab.bench import charts, table_fit, table_peers, tables
+from phased_lab.bench import charts, table_made_up, table_models, tables
 from phased_lab.bench.cases import read as measured
+from phased_lab.bench.table_models import CELLS, MODELS, PEERS, Model, Sequences
 from phased_lab.bench.table_sets import ERRORS, SETS, Problem, read, scores
 from phased_lab.bench.table_summaries import QUANTILES, of_sequences, of_steps, resampled
 from public_tables import SEQUENCES, write_tables
@@ -24,18 +25,20 @@ import numpy as np
 def early_stopping(rounds, verbose): return rounds
 
 class Dataset:
-    def __init__(self, x, y, free_raw_data): self.x, self.y = x, y
+    def __init__(self, x, y): self.x, self.y = x, y
+    def create_valid(self, x, y): return Dataset(x, y)
 
 class Model:
     best_iteration = 3
-    def __init__(self, classes, y): self.classes, self.y = classes, y
+    def __init__(self, settings, y): self.classes, self.y = settings.get("num_class", 0), y
     def predict(self, x):
         if not self.classes: return np.full(len(x), self.y.mean())
         return np.tile(np.bincount(self.y.astype(int), minlength=self.classes) / len(self.y), (len(x), 1))
 
-def train(settings, data, rounds, **more):
+def train(settings, data, rounds, valid_sets, **more):
     assert len(data.x) == len(data.y) and not np.isnan(data.y).any()
-    return Model(settings.get("num_class", 0), data.y)
+    assert rounds == (500 if valid_sets else 3)
+    return Model(settings, data.y)
 '''
 MINIROCKET = '''"""A stand-in: its features are the means of the channels."""
 class MiniRocket:
@@ -58,43 +61,52 @@ def peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.setattr(table_peers, "interpreter", lambda: sys.executable)
+    monkeypatch.setattr(tables, "interpreter", lambda: sys.executable)
 
 
 @pytest.mark.usefixtures("peers")
 def test_estimators_and_other_models_are_measured_on_the_same_fold_and_stand_in_one_file(call, data, tmp_path):
-    file = tmp_path / "tables.json"
-    words = ["bench", "tables", "--data", data, "--set", "vowels", "--set", "storms", "--json", file, "--quick"]
-    for models, count in ((["default"], 2), (["lightgbm", "minirocket_rows"], 5), (["minirocket_rows"], 5)):
-        found = call(*words, *(word for model in models for word in ("--model", model)))
+    file, pickles = tmp_path / "tables.json", tmp_path / "pickles"
+    words = ["bench", "tables", "--set", "vowels", "--set", "storms", "--json", file, "--quick", "--pickles", pickles]
+    for place, models, count in (
+        (data, ["default", "updates=0.1"], 4),
+        ("not read again", ["lightgbm", "minirocket_rows"], 7),
+        ("not read again", ["minirocket_rows"], 7),
+    ):
+        found = call(*words, "--data", place, "--jobs", 2, *(word for model in models for word in ("--model", model)))
         assert found.exit_code == 0, found.output
         assert len(measured(file)["cases"]) == count
     cases = {(case["part"], case["model"]): case for case in measured(file)["cases"]}
-    assert set(cases) == {
-        *(("vowels", model) for model in ("default", "lightgbm", "minirocket_rows")),
-        *(("storms", model) for model in ("default", "lightgbm")),
-    }
+    both = {(name, model) for name in ("vowels", "storms") for model in ("default", "updates=0.1", "lightgbm")}
+    assert set(cases) == both | {("vowels", "minirocket_rows")}
     for (name, model), case in cases.items():
-        own = model in tables.OWN
         assert SETS[name].score in case["scores"]
         assert np.isfinite(list(case["scores"].values())).all()
-        assert min(case["cpu"], case["memory"], *case["seconds"].values()) > 0
-        assert (case["updates"] is not None) == own
+        assert min(case["cpu"], case["memory"]) > 0
+        assert (case["updates"] is None) == (model in PEERS)
         assert ("log loss" in case["scores"]) == (name == "vowels" and "minirocket" not in model)
+    assert cases["storms", "updates=0.1"]["updates"] <= 0.1
     assert cases["vowels", "minirocket_rows"]["scores"]["accuracy"] == 1.0  # the means of the variables tell the class
     assert "vowels: accuracy" in found.output
-    (figure,) = charts.draw_accuracy([measured(file)])
-    assert [panel["title"] for panel in figure.chart.to_dict()["concat"]] == ["vowels", "storms"]
+    accuracy, budgets = charts.draw_tables([measured(file)])
+    for figure in (accuracy, budgets):
+        assert [panel["title"] for panel in figure.chart.to_dict()["concat"]] == ["vowels", "storms"]
 
 
-def test_every_model_that_can_predict_a_set_has_a_case_for_each_seed_and_fold():
-    own, peers = (list(tables.tables.cases(sets=["pbc", "stars"], peers=peers, seeds=2, only=[1, 4])) for peers in (False, True))
-    assert len(own) == 2 * 2 * 2 * len(tables.OWN)
+def test_every_model_that_can_predict_a_set_has_a_case_for_each_of_its_seeds_and_folds():
+    own, peers = (list(tables.tables.cases(sets=["pbc", "stars"], peers=peers, only=[1, 4])) for peers in (False, True))
     assert len({(case.part, case.name) for case in own}) == len(own)
+    names = [case.name for case in own if case.part == "pbc"]
+    assert names == [case.name for case in own if case.part == "stars"]
+    seeds = {model: sorted({int(name.split()[2][:-1]) for name in names if name.startswith(f"{model},")}) for model in MODELS}
+    assert {model: len(own) for model, own in seeds.items() if own} == {
+        model: 5 if model in ("default", "gru") else 2 for model in MODELS if model not in PEERS
+    }
     assert [case.name for case in peers if case.part == "pbc"] == [
         f"lightgbm, seed {s}, fold {f}" for s in (0, 1) for f in (1, 4)
     ]
-    assert [case.name for case in peers if case.part == "stars"][:3] == [f"{model}, seed 0, fold 1" for model in tables.PEERS]
+    assert [case.name for case in peers if case.part == "stars"][:3] == [f"{model}, seed 0, fold 1" for model in PEERS]
+    assert len(list(tables.tables.cases(sets=["pbc"], seeds=1, models=[*CELLS]))) == 5 * len(CELLS)
 
 
 @pytest.mark.parametrize("name", ["vowels", "pbc", "storms"])
@@ -136,7 +148,9 @@ def test_scores_are_those_of_scikit_learn_over_known_targets(classes):
     if classes == 2:
         assert found["AUROC"] == pytest.approx(metrics.roc_auc_score(y[known], p[known, 1]))
     assert "log loss" not in scores(y, p, probabilities=False)
-    assert scores(y, p[:, 0]) == {"mean absolute error": pytest.approx(np.abs(y - p[:, 0])[known].mean())}
+    error = (y - p[:, 0])[known]
+    relative = np.sqrt(np.mean(error**2)) / y[known].std()
+    assert list(scores(y, p[:, 0]).values()) == pytest.approx([np.abs(error).mean(), relative])
 
 
 def test_a_fold_without_one_of_the_classes_is_scored():
@@ -153,6 +167,11 @@ def sequences(seed: int, count: int = 6, width: int = 3) -> Events:
     return Events.of(times, values, static=random.normal(size=(count, 1)))
 
 
+def arrays(events: Events) -> Sequences:
+    """As other models are given them."""
+    return Sequences(events.sequence, events.time, events.dense(), events.static)
+
+
 @given(seed=st.integers(0, 10**6), step=st.integers(0, 8))
 def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
     events, random = sequences(seed), np.random.default_rng(seed + 1)
@@ -166,7 +185,7 @@ def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
         times.append(np.append(events.time[start : min(end, start + step + 1)], events.time[start + step + 1 : end] + 7))
         values.append(own)
     other = Events.of(times, values, static=events.static)
-    before, after = (of_steps(tables.arrays(each)) for each in (events, other))
+    before, after = (of_steps(arrays(each)) for each in (events, other))
     kept = np.arange(offset[-1]) - events.offset[events.sequence] <= step
     assert np.array_equal(before[kept], after[kept], equal_nan=True)
 
@@ -174,29 +193,29 @@ def test_a_summary_at_a_step_does_not_depend_on_later_steps(seed, step):
 @given(seed=st.integers(0, 10**6))
 def test_summaries_are_the_statistics_of_a_sequence_and_of_its_steps_so_far(seed):
     events = sequences(seed)
-    of_all, so_far = of_sequences(tables.arrays(events)), of_steps(tables.arrays(events))
-    width = 10 + len(QUANTILES)
+    of_all, so_far = of_sequences(arrays(events)), of_steps(arrays(events))
+    statistics = 10 + len(QUANTILES)
     for row, (start, end) in enumerate(zip(events.offset[:-1], events.offset[1:], strict=True)):
         for variable in range(3):
             value, time = events.dense()[start:end, variable], events.time[start:end]
             known = ~np.isnan(value)
-            v, t, found = value[known], time[known], of_all[row, variable * width : (variable + 1) * width]
+            v, t, found = value[known], time[known], of_all[row, variable : 3 * statistics : 3]
             now = so_far[end - 1, variable::3][:8]  # the variables of each statistic lie side by side
-            assert found[0] == now[4] == len(v)
             if not len(v):
-                assert np.isnan(found[1:]).all()
-                assert np.isnan(np.delete(now, 4)).all()
+                assert np.isnan(found).all()
+                assert np.isnan(now).all()
                 continue
-            statistics = [v[0], v[-1], v.mean(), v.std(), v.min(), v.max(), *np.quantile(v, QUANTILES)]
-            assert found[1 : 7 + len(QUANTILES)] == pytest.approx(statistics)
+            deviation = v.std(ddof=1) if len(v) > 1 else np.nan
+            wanted = [len(v), v[0], v[-1], v.mean(), deviation, v.min(), v.max(), *np.quantile(v, QUANTILES)]
+            assert found[:-3] == pytest.approx(wanted, nan_ok=True)
             current = [v[-1], time[-1] - t[-1], v.mean(), v.std(), len(v), v.min(), v.max()]
             assert now[:7] == pytest.approx(current, rel=1e-5, abs=1e-3)
             if len(v) > 1:
                 assert found[-3] == pytest.approx(np.abs(np.diff(v)).mean())
-                assert found[-1] == pytest.approx((t[-1] - t[0]) / (len(v) - 1))
+                assert found[-2] == pytest.approx((t[-1] - t[0]) / (len(v) - 1))
                 assert now[7] == pytest.approx(v[-1] - v[-2], rel=1e-5, abs=1e-5)
             if np.ptp(t) > 0:
-                assert found[-2] == pytest.approx(np.polyfit(t - t[0], v, 1)[0], abs=1e-6)
+                assert found[-1] == pytest.approx(np.polyfit(t - t[0], v, 1)[0], abs=1e-6)
         assert of_all[row, -4:-1] == pytest.approx(
             [end - start, np.ptp(time), np.ptp(time) / (end - start - 1) if end - start > 1 else np.nan], nan_ok=True
         )
@@ -206,12 +225,12 @@ def test_summaries_are_the_statistics_of_a_sequence_and_of_its_steps_so_far(seed
 def test_a_line_in_time_is_a_line_at_even_times_and_a_variable_without_values_has_none():
     times = np.array([0.0, 1.0, 4.0, 10.0])
     events = Events.of([times], [np.column_stack([2 * times, [np.nan, 3, np.nan, np.nan], np.full(4, np.nan)])])
-    by_time, by_row = (resampled(tables.arrays(events), 5, by_time=by)[0] for by in (True, False))
-    assert by_time[0].tolist() == [0.0, 5.0, 10.0, 15.0, 20.0]
-    assert by_row[0].tolist() == [0.0, 1.5, 5.0, 11.0, 20.0]
-    assert by_row[1].tolist() == [3.0] * 5
-    assert np.isnan(by_time[2]).all()
-    assert by_row[3, -1] == np.log1p(6.0)
+    by_time, by_row = (resampled(arrays(events), 5, by_time=by)[0] for by in (True, False))
+    assert by_time[:, 0].tolist() == [0.0, 5.0, 10.0, 15.0, 20.0]
+    assert by_row[:, 0].tolist() == [0.0, 1.5, 5.0, 11.0, 20.0]
+    assert by_row[:, 1].tolist() == [3.0] * 5
+    assert np.isnan(by_time[:, 2]).all()
+    assert by_row[-1, 3] == np.log1p(6.0)
 
 
 def fits(name: str, model: str, found: dict[int, list[float]]) -> list[dict]:
@@ -235,7 +254,7 @@ def test_a_row_is_the_mean_over_folds_with_the_spread_over_seeds():
 def test_the_chart_has_a_panel_for_each_set_with_better_scores_above(tmp_path):
     cases = fits("pbc", "default", {0: [0.6]}) + fits("pbc", "lightgbm", {0: [0.7]}) + fits("storms", "lightgbm", {0: [9.0]})
     results = [{"machine": {"processor": "a CPU", "torch": "2"}, "plan": {}, "cases": part} for part in (cases[:1], cases[1:])]
-    (figure,) = charts.draw_accuracy(results)
+    (figure,) = charts.draw_tables(results)
     panels = figure.chart.to_dict()["concat"]
     assert [panel["title"] for panel in panels] == ["pbc", "storms"]
     assert [panel["encoding"]["y"]["scale"]["reverse"] for panel in panels] == [
@@ -243,7 +262,7 @@ def test_the_chart_has_a_panel_for_each_set_with_better_scores_above(tmp_path):
     ]
     points = [row for rows in figure.chart.to_dict()["datasets"].values() for row in rows]
     assert sorted((row["label"], row["score"]) for row in points) == [("default", 0.6), ("lightgbm", 0.7), ("lightgbm", 9.0)]
-    assert charts.draw_accuracy([]) == []
+    assert charts.draw_tables([]) == []
 
 
 def test_memory_is_that_of_the_fit_without_imports_and_without_this_process(monkeypatch, tmp_path):
@@ -253,16 +272,42 @@ def test_memory_is_that_of_the_fit_without_imports_and_without_this_process(monk
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     held = np.ones(20_000_000)
-    done = table_fit.in_process(table_fit.Fit("hungry:fit", ("large",), ([], held[:2]), [], {"size": 5_000_000}))
-    assert (done.answer.tolist(), done.updates) == ([2.0, 2.0], 0.5)
-    assert 40e6 <= done.memory < 55e6
-    assert 0 < done.cpu <= done.seconds + 0.1
+    answer, cost = table_models.fitted(Model("hungry:fit", ("large",), {"size": 5_000_000}), ([], held[:2]), [])
+    assert (answer.tolist(), cost["updates"]) == ([2.0, 2.0], 0.5)
+    assert 40e6 <= cost["memory"] < 55e6
+    assert cost["cpu"] > 0
 
 
 def test_a_fit_that_fails_says_why():
-    fit = table_fit.Fit("json:loads", (), ([], np.zeros(0)), [], {})
     with pytest.raises(ChildProcessError, match=r"the fit of json:loads ended with exit status 1: TypeError: loads"):
-        table_fit.in_process(fit)
+        table_models.fitted(Model("json:loads", ()), ([], np.zeros(0)), [])
+
+
+def test_parity_is_that_of_a_stream_of_bits_which_its_changes_tell():
+    events, y = table_made_up.parity(2000)
+    assert 0.45 < y.mean() < 0.55
+    lengths = set()
+    for start, end, odd in zip(events.offset[:-1], events.offset[1:], y, strict=True):
+        time, bit = events.time[start:end], events.dense()[start:end, 0]
+        assert (bit[1:-1] != bit[:-2]).all()
+        assert bit @ np.diff(np.append(time, time[-1] + 1)) % 2 == odd  # a bit is the latest sample at its time or before
+        lengths.add(time[-1])
+    assert lengths == set(range(2, 32))
+
+
+def test_the_series_obeys_its_equation_and_targets_are_its_later_values():
+    series = table_made_up.solution(2, 400.0, np.random.default_rng(0))
+    lag = round(table_made_up.LAG / table_made_up.STEP)
+    slope = np.diff(series[lag:], axis=0) / table_made_up.STEP
+    past, now = series[1 : len(slope) + 1], series[lag : lag + len(slope)]
+    assert np.allclose(slope, 0.2 * past / (1 + past**10) - 0.1 * now, atol=1e-9)
+    assert 0.2 < series.min() < 0.6 < 1.1 < series.max() < 1.5
+    events, y = table_made_up.mackey_glass(2, samples=500)
+    assert len(y) == len(events.time) == 1000
+    for own in (slice(0, 500), slice(500, 1000)):
+        time, value = events.time[own], events.dense()[own, 0]
+        ahead = np.interp(time + table_made_up.AHEAD, time, value)[:-20]
+        assert np.corrcoef(ahead, y[own][:-20])[0, 1] > 0.95
 
 
 def test_an_environment_that_cannot_be_made_is_removed(monkeypatch, tmp_path):
@@ -275,10 +320,10 @@ def test_an_environment_that_cannot_be_made_is_removed(monkeypatch, tmp_path):
 
     monkeypatch.setattr(subprocess, "run", failing)
     with pytest.raises(ChildProcessError, match=r"peers' cannot be made with lightgbm==.*: no network"):
-        table_peers.interpreter(folder)
+        table_models.interpreter(folder)
     assert not folder.exists()
     folder.mkdir()
-    assert Path(table_peers.interpreter(folder)).is_relative_to(folder)  # it is not made again
+    assert Path(table_models.interpreter(folder)).is_relative_to(folder)  # it is not made again
 
 
 @pytest.mark.parametrize(
@@ -287,7 +332,11 @@ def test_an_environment_that_cannot_be_made_is_removed(monkeypatch, tmp_path):
         (("--set", "iris"), "--set must be one of 'stars', 'mouse'"),
         (("--model", "xgboost"), "--model must be one of 'default'"),
         (("--fold", "5"), "--fold must be below the number of folds, 5, got 5"),
-        (("--set", "vowels", "--data", "nowhere"), "expected the public tables"),
+        (
+            ("--set", "vowels", "--data", "nowhere"),
+            "expected the set vowels: train.parquet and train_labels",
+        ),
+        (("--set", "physionet", "--data", "nowhere"), "Download and unpack them from https://physionet.org"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
