@@ -36,7 +36,7 @@ from phased.estimator.targets import Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.average import Best, Last
-from phased.learn.device import check_device, one_device
+from phased.learn.device import agreed, check_device, one_device, together
 from phased.learn.loop import Training
 from phased.model_folder import MOST, check_finite
 
@@ -144,7 +144,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         checks.check_range(events)
         found = Targets.of(events, y)
         check_copies(events, found)
-        random = check_random_state(self.random_state)
+        together(self.device)
+        random = agreed(check_random_state(self.random_state))
         seed = int(random.randint(2**31 - 1))
         if validation is None:
             train, test = split(events, found, self.validation, random, self._targets.stratified)
@@ -156,9 +157,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         self.columns_ = Columns.of(events)
         self.table_ = events[:0]
         checks.warn_sentinels(events)
-        learned = whole[train]
-        self.scaling_ = Scaling.of(learned)
-        self.longest_ = float(learned.spans().max(initial=0.0))
+        self.scaling_, self.longest_ = Scaling.of(whole[train]), float(whole.spans()[train].max(initial=0.0))
         data = self._sequences(whole, Targets(target.encode(both), both.counts))
         gates.check_budget(data, train, int(self.units), self._budget())
         batch = int(batch_size(self.batch_size, len(train)))
@@ -281,7 +280,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             if data.counts is None and data.summary is None:
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
-            network.measure(data.batch(some) for some in in_batches(data, train))
+            rows = len(train) if data.counts is None else int(data.lengths[train].sum())
+            network.measure((data.batch(some) for some in in_batches(data, train)), rows)
             followed = choosing.followed(data, train, self.scaling_, self._target) if isinstance(self._target, Number) else None
             if followed is not None:
                 network.follow(*followed)

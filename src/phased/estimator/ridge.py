@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -56,16 +57,15 @@ class Features:
     @classmethod
     def of(cls, *arrays: Floats) -> Features:
         """Features in memory, an array (n, features) for each kind."""
-        whole: Floats = np.concatenate(arrays, 1)
+        whole = cast(Floats, np.concatenate(arrays, 1))
         return cls(whole.__getitem__, tuple(part.shape[1] for part in arrays))
 
     def whole(self, sequences: int) -> Floats:
         """Return the features of all sequences."""
-        made = self.rows(np.arange(0))
-        made = np.empty((sequences, sum(self.kinds)), made.dtype)
+        made: Any = np.empty((sequences, sum(self.kinds)), self.rows(np.arange(1)).dtype)
         for part in chunks(sequences):
             made[part] = self.rows(part)
-        return made
+        return cast(Floats, made)
 
 
 def chunks(sequences: int) -> Iterator[Indices]:

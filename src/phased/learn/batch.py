@@ -38,6 +38,19 @@ class Samples(NamedTuple):
         return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
+class Place(NamedTuple):
+    """The part of a batch that process `rank` of `world` processes computes, and the number of sequences of the whole batch."""
+
+    rank: int
+    world: int
+    size: int
+
+    @property
+    def own(self) -> slice:
+        """The sequences of the part."""
+        return slice(self.rank, None, self.world)
+
+
 @dataclass(frozen=True)
 class Batch:
     """B sequences and their labels: classes (int64) or numbers to predict (floating point).
@@ -49,6 +62,7 @@ class Batch:
         segment: with classes per step, the segment of its sequence that a step belongs to, such as a word of a sentence, (T, B)
             int64 from 0 up. A segment has one class. Its answer in a test is the class with the largest sum of log-probabilities
             over its steps; training uses every step. None: every step has an answer of its own.
+        place: the part of a whole batch that these sequences are, or None for a whole batch.
 
     Raises:
         TypeError: a part is not a tensor.
@@ -68,6 +82,7 @@ class Batch:
     y: Tensor
     mask: Tensor | None = None
     segment: Tensor | None = None
+    place: Place | None = None
 
     @classmethod
     def of(
@@ -160,14 +175,15 @@ class Batch:
             return self
         streams = {name: samples.to(device) for name, samples in self.streams.items()}
         mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))
-        return Batch(streams, self.y.to(device, non_blocking=True), mask, segment)
+        return Batch(streams, self.y.to(device, non_blocking=True), mask, segment, self.place)
 
     def share(self, rank: int, world: int) -> Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
-        mine = slice(rank, None, world)
+        place = Place(rank, world, self.size)
+        mine = place.own
         streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
         mask, segment = (part if part is None else part[:, mine] for part in (self.mask, self.segment))
-        return Batch(streams, self.y[..., mine], mask, segment)
+        return Batch(streams, self.y[..., mine], mask, segment, place)
 
 
 class Task(Protocol):
