@@ -35,6 +35,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "widths": (ROUNDS | {"units": (2, 3), "epochs": 2, "sequences": 40}, 2, CELLS),
     "online": (ROUNDS | {"sequences": 40}, 2, {"push", "push, without the compiled core"}),
     "reading": (ROUNDS | {"rows": 4440}, 1, {"CSV", "Parquet", "polars"}),
+    "memory": ({"sequences": (40,), "epochs": 1}, 1, set()),
     "startup": (ROUNDS, 1, {"phased --version", "import torch", "python -c pass"}),
 }
 """The plan, the number of cases, and some of the contestants of each benchmark."""
@@ -43,6 +44,7 @@ SHOWN = {
     "cuda": ("both in TF32", "bfloat16, nn.LSTM in float16", "one call, waited for", "0.50 ms", "B2 T14 D1 H4"),
     "stream": ("| onnxruntime LSTM, step |", "| H6 D41 |", "| 1,500 |"),
     "tasks": ("| adding |", " ms, ", " min (0.25)"),
+    "memory": ("| 40 sequences, ", "fit, less the imports"),
 }
 """What tables show, if it is not the contestants."""
 
