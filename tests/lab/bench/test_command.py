@@ -31,7 +31,7 @@ def test_a_benchmark_has_the_options_that_it_knows(call, name):
     physionet = {"--data", "--seeds", "--folds"}
     tables = {*physionet, "--set", "--model", "--fold", "--peers"}
     own = {"physionet": physionet, "tables": tables, "estimators": {"--seeds"}}.get(name, set())
-    cpu = set() if name in ("cuda", "reading", "startup") else {"--instructions"}
+    cpu = set() if name in ("cuda", "memory", "reading", "startup") else {"--instructions"}
     assert words == {"--json", "--quick"} | own | cpu
     assert load(name).plan(quick=True).keys() == load(name).plan().keys()
 

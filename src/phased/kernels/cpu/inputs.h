@@ -45,7 +45,7 @@ class Logarithms {
   }
 
  private:
-  static constexpr int kBits = 10;
+  static constexpr int kBits = 12;
   struct Known {
     float x, y;
   };
