@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from phased.estimator.scaling import Array
+from phased.ops.native import core
 
 PENALTIES = np.logspace(-4, 3, 22)
 """Candidate penalties, in units of the mean squared size of a row of centered features."""
@@ -28,7 +29,7 @@ SCALES = (1.0, 0.0), (1.0, 0.1), (1.0, 0.3), (1.0, 1.0), (0.3, 1.0), (0.1, 1.0),
 """Candidate factors for the features of the first and of the second kind."""
 CHOOSING = 1000
 """Largest number of sequences on which factors and penalty are chosen."""
-CHUNK = 256
+CHUNK = 128
 """Number of sequences per block. If there are more sequences than features, the features of one block are in memory."""
 TINY = 1e-12
 """Least mean squared size of a row. It is above 0 even if all features are constant."""
@@ -183,6 +184,8 @@ def by_features(features: Features, targets: Tensor) -> tuple[Array, Array, Arra
     def rows(part: Indices) -> Array:
         return (features.rows(part)[:, used] - mean[used]) * factor[used]
 
+    if core is not None:
+        core.trim()  # the equations are the largest part of the memory of a training
     wanted, number = (targets - targets.mean(0)).numpy(), len(used)
     products, along = np.zeros(number * (number + 1) // 2), np.zeros((number, wanted.shape[1]))
     for part in chunks(sequences):
@@ -217,9 +220,10 @@ def gram(x: Tensor) -> Tensor:
 
 
 def centered(products: Tensor) -> Tensor:
-    """Center products of rows. Rows in float32 are centered already, but not to the precision that `left_out` needs."""
-    less = products - products.mean(0)
-    return less - less.mean(1, keepdim=True)
+    """Center products of rows, in place. Rows in float32 are centered already, but not to the precision of `left_out`."""
+    products -= products.mean(0)
+    products -= products.mean(1, keepdim=True)
+    return products
 
 
 def inverse_of(products: Tensor, penalty: float) -> Tensor:

@@ -62,7 +62,7 @@ def measure(sequences: int, **options: Any) -> dict[str, Any]:
     quick={"sequences": (2000,)},
     restricts=False,
 )
-def memory(sequences: tuple[int, ...] = (4000, 20_000), epochs: int = 2) -> Iterator[Case]:
+def memory(sequences: tuple[int, ...] = (4000, 20_000), epochs: int = 1) -> Iterator[Case]:
     """As many sequences as PhysioNet 2012 has, and five times as many."""
     for number in sequences:
         yield Case("peak memory", f"{number:,} sequences", partial(measure, number, epochs=epochs))

@@ -11,6 +11,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdexcept>
 #include <limits>
 
@@ -266,9 +269,17 @@ void bind_launches(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
 }
 
+// Returns memory that was freed to the system. glibc keeps it otherwise, for allocations of similar sizes.
+void trim() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 // Estimators are float32.
 void bind_online(nb::module_& m) {
   using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def("trim", trim);
   nb::class_<Inputs>(m, "Inputs")
       .def("__init__",
            [](Inputs* self, int64_t variables, int64_t numbers, const std::vector<int64_t>& number, const std::vector<double>& s) {
