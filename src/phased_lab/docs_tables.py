@@ -11,7 +11,7 @@ from phased_lab.report.seeds import groups, main, sections
 from phased_lab.report.tables import beyond, further_tests, leaks, paper_table, results
 from phased_lab.runs.folder import read
 
-ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
+ONE = "estimators widths physionet online memory reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
 TWO = "cuda tasks-cuda"
 SHOWN = dict.fromkeys(f"{ONE} epoch-cuda lipreading-cpu lipreading-cuda tables tables-peers".split(), 1) | dict.fromkeys(
     TWO.split(), 2

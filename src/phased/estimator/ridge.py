@@ -61,11 +61,11 @@ class Features:
         whole = cast(Floats, np.concatenate(arrays, 1))
         return cls(whole.__getitem__, tuple(part.shape[1] for part in arrays))
 
-    def whole(self, sequences: int) -> Floats:
-        """Return the features of all sequences."""
-        made: Any = np.empty((sequences, sum(self.kinds)), self.rows(np.arange(1)).dtype)
-        for part in chunks(sequences):
-            made[part] = self.rows(part)
+    def gathered(self, which: Indices) -> Floats:
+        """Return the features of these sequences, read in blocks."""
+        made: Any = np.empty((len(which), sum(self.kinds)), self.rows(which[:1]).dtype)
+        for part in chunks(len(which)):
+            made[part] = self.rows(which[part])
         return cast(Floats, made)
 
 
@@ -140,20 +140,21 @@ def best(parts: list[Tensor], targets: Tensor) -> tuple[tuple[float, ...], float
     return factors, penalty
 
 
-def chosen_on(some: Callable[[Indices], Floats], mean: Array, kinds: tuple[int, ...], targets: Tensor) -> tuple[Array, float]:
+def chosen_on(features: Features, mean: Array, targets: Tensor) -> tuple[Array, float]:
     """Return the factor of each feature and the penalty, chosen on at most CHOOSING sequences."""
     which = np.random.default_rng(0).permutation(len(targets))[:CHOOSING]
-    rows, ends = some(which), np.cumsum(kinds)
-    rows = rows - mean.astype(rows.dtype)
+    rows, ends = features.gathered(which), np.cumsum(features.kinds)
+    rows -= mean.astype(rows.dtype)
     parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in np.split(rows, ends[:-1], 1)]
     factors, penalty = best(parts, targets[which])
-    return np.repeat(factors, kinds), penalty
+    return np.repeat(factors, features.kinds), penalty
 
 
 def by_sequences(features: Features, targets: Tensor) -> tuple[Array, Array, Array, float]:
     """Return weights (outputs, features), means of the features, leave-one-out values and the penalty, from n equations."""
-    given = features.whole(len(targets))
-    factor, penalty = chosen_on(given.__getitem__, given.mean(0, dtype=np.float64), features.kinds, targets)
+    given = features.gathered(np.arange(len(targets)))
+    in_memory = Features(given.__getitem__, features.kinds)
+    factor, penalty = chosen_on(in_memory, given.mean(0, dtype=np.float64), targets)
     mean, weight = np.zeros(given.shape[1]), np.zeros((targets.shape[1], given.shape[1]))
     given = given if factor.all() else given[:, factor > 0]
     given *= factor[factor > 0].astype(given.dtype)
@@ -178,7 +179,7 @@ def by_features(features: Features, targets: Tensor) -> tuple[Array, Array, Arra
         x = features.rows(part)
         mean += x.sum(0, dtype=np.float64) / sequences
         low, high = np.minimum(low, x.min(0)), np.maximum(high, x.max(0))
-    factor, penalty = chosen_on(features.rows, mean, features.kinds, targets)
+    factor, penalty = chosen_on(features, mean, targets)
     used = np.flatnonzero((factor > 0) & (low < high))
 
     def rows(part: Indices) -> Array:
