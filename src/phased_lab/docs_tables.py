@@ -11,7 +11,10 @@ from phased_lab.report.seeds import groups, main, sections
 from phased_lab.report.tables import beyond, further_tests, leaks, paper_table, results
 from phased_lab.runs.folder import read
 
-ONE = "tables online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu epoch-cuda lipreading-cpu lipreading-cuda"
+ONE = (
+    "tables online memory reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu epoch-cuda lipreading-cpu "
+    "lipreading-cuda"
+)
 TWO = "cuda tasks-cuda"
 SHOWN = dict.fromkeys(ONE.split(), 1) | dict.fromkeys(TWO.split(), 2)
 """Number of tables of a file of `phased bench` in docs."""

@@ -121,6 +121,7 @@ def fit(
     from phased import check
     from phased.estimator import Events, PhasedClassifier, PhasedRegressor
     from phased.estimator.folder import finished
+    from phased.learn.device import is_first
 
     options: dict[str, Any] = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
     options |= {} if epochs is None else {"epochs": epochs}
@@ -135,6 +136,8 @@ def fit(
         place = unfinished(out) if report.interrupted and finished(out) else out
         with uninterrupted():
             model.save(place, command=shlex.join(["phased", *sys.argv[1:]]))
+    if not is_first():  # of several processes, the first one writes the model and prints
+        return
     with plain_errors(f"The model is in '{place}'."):
         print_line(Console(), f"{report}\n  {place}")
         if report.interrupted:

@@ -16,6 +16,7 @@ from phased.estimator.ragged import gather
 from phased.estimator.scaling import Scaling
 from phased.estimator.targets import Number, Target
 from phased.estimator.training import Course, answers
+from phased.learn.device import agreed
 
 FOLLOWS = 0.75
 """Part of the target's variance. A target counts as a later value of a variable if their difference varies by less."""
@@ -81,17 +82,17 @@ def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number)
     for variable in np.flatnonzero(np.array(scaling.numbers, bool) & (values.factor > 0) & (scaling.slopes == 0)).tolist():
         factor = 1 / (float(values.factor[variable]) * target.spread)
         with np.errstate(over="ignore", invalid="ignore"):  # values may be much larger than targets
-            varies = float((y - factor * data.x[:, variable].numpy()[steps].astype(np.float64)).var())
+            varies = float((y - factor * data.measured.last(variable, steps).astype(np.float64)).var())
         if varies < least:
             least, found = varies, (variable, factor, (float(values.center[variable]) - target.center) / target.spread)
-    return found
+    return agreed(found)
 
 
 def chosen(tried: Sequence[Candidate]) -> Candidate:
     """Return the candidate to keep. Later candidates cost more, so the loss must be lower by more than its standard error."""
     best = tried[0]
     for each in tried[1:]:
-        if is_better(each.losses, best.losses):
+        if agreed(is_better(each.losses, best.losses)):
             best = each
     return best
 

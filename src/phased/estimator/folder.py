@@ -23,6 +23,7 @@ from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
 from phased.estimator.targets import Classes, Number, Target
 from phased.fields import Between, Malformed
+from phased.learn.device import is_first
 from phased.model_folder import BadModel, Kind, filled, is_model
 
 NAMES = {
@@ -240,6 +241,8 @@ class SavedMixin:
     def save(self, folder: Path | str, command: str = "") -> None:
         """Write the model as a folder: parameters (safetensors), configuration (JSON) and a model card.
 
+        Of several processes that trained it together, the first one writes.
+
         Args:
             folder: The folder. It is created if needed. The files of an older model in it are replaced, all or none of them.
             command: The command that trained it, for the model card.
@@ -261,7 +264,8 @@ class SavedMixin:
             True
         """
         check_is_fitted(self, "network_")
-        write(files.named(folder), self, command)
+        if is_first():
+            write(files.named(folder), self, command)
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:

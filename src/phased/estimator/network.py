@@ -17,9 +17,9 @@ from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
 from phased.estimator.pooling import pool_every_step, pool_states
 from phased.estimator.shares import Shares
-from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
+from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, ROWS, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
-from phased.learn.batch import Batch
+from phased.learn.batch import Batch, Place
 from phased.learn.model import Model
 from phased.schedule import valid_steps
 
@@ -37,6 +37,19 @@ LOST = 0.2
 """Probability of omitting a numeric variable from a training sequence, divided by the share of steps without its measurement."""
 PRIOR = 1.4
 """Prior standard deviation of the sum over all pieces, in log odds or in units of the scaled target."""
+
+
+class Dropout(nn.Dropout):
+    """Dropout that draws its mask for the whole batch, of which `place` is the part to compute."""
+
+    place: Place | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero units (..., B, units) in training."""
+        if self.place is None or not self.training:
+            return super().forward(x)
+        whole = super().forward(x.new_ones(*x.shape[:-2], self.place.size, x.shape[-1]))
+        return x * whole[..., self.place.own, :]
 
 
 class Plain(nn.Module):
@@ -73,6 +86,8 @@ class Network(Model):
         gate: settings of a phased layer's gates.
     """
 
+    divisible = True
+
     def __init__(
         self,
         numbers: Sequence[bool],
@@ -99,7 +114,7 @@ class Network(Model):
         self.rnn: PhasedRNN | Plain = (
             phased(units, units, learn_ratio_on=True, dtype=REAL, **gate) if phased is not None else Plain(cell, units, units)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.hidden = dense((4 if every_step else 3) * units, units, dropout)
         self.head = nn.Linear(units + self.pieces.start.numel(), outputs, dtype=REAL)
         nn.init.zeros_(self.head.weight[:, units:].detach())
@@ -141,7 +156,10 @@ class Network(Model):
     def recurrent(self, batch: Batch, summaries: Tensor, pieces: Tensor) -> Tensor:
         """Return the outputs of the recurrent network, (..., outputs)."""
         x, time, lengths = batch.streams[STEPS]
-        encoded = self.encoder(self.without_some(x))
+        for module in self.modules():
+            if isinstance(module, Dropout):
+                module.place = batch.place
+        encoded = self.encoder(self.without_some(x, batch.place or Place(0, 1, batch.size)))
         h, _ = self.rnn(encoded, time, lengths=lengths)
         states = (*pool_every_step(h), encoded) if self.every_step else pool_states(h, lengths)
         y = two_products(self.hidden(self.dropout(torch.cat(states, -1))), pieces, self.head)
@@ -149,12 +167,12 @@ class Network(Model):
             y = y + self.pairs(self.paired(summaries))
         return y
 
-    def without_some(self, given: Tensor) -> Tensor:
+    def without_some(self, given: Tensor, place: Place) -> Tensor:
         """Zero the inputs of random variables per sequence, in training only. Rarely measured variables are zeroed more often."""
         if not self.training:
             return given
-        kept = torch.rand(given.shape[1], len(self.lost), dtype=REAL, device=given.device) >= self.lost.to(given.device)
-        return given * kept[:, self.owner]
+        kept = torch.rand(place.size, len(self.lost), dtype=REAL, device=given.device) >= self.lost.to(given.device)
+        return given * kept[place.own, self.owner]
 
     def summaries(self, batch: Batch) -> Tensor:
         """Return summaries of the inputs, (B, columns) or (T, B, columns)."""
@@ -171,21 +189,26 @@ class Network(Model):
         return torch.cat([means, summaries[..., end - static :]], -1)
 
     @torch.no_grad()
-    def measure(self, batches: Iterable[Batch]) -> None:
-        """Set the pieces, the penalty and the probabilities of leaving out a variable, from the training sequences."""
-        found, measured, steps = [], torch.zeros(self.sizes.variables, dtype=REAL), 0
+    def measure(self, batches: Iterable[Batch], rows: int) -> None:
+        """Set the pieces, the penalty and the probabilities of leaving out a variable, from the training sequences.
+
+        Args:
+            batches: the training sequences.
+            rows: number of their summaries, one per sequence or per step.
+        """
+        found, measured, steps, every = [], torch.zeros(self.sizes.variables, dtype=REAL), 0, 1 + rows // ROWS
         for batch in batches:
             x, _, lengths = batch.streams[STEPS]
             made, real = self.summaries(batch), valid_steps(len(x), lengths)
-            found.append(made[real] if self.every_step else made)
-            measured += x[..., self.sizes.variables : 2 * self.sizes.variables][real].sum(0).cpu()
+            found.append(made[real][-steps % every :: every] if self.every_step else made)
+            measured += x[..., self.sizes.variables : 2 * self.sizes.variables][real].sum(0)
             steps += int(real.sum())
-        rows = torch.cat(found)
-        self.pieces.measure(rows)
+        made = torch.cat(found)
+        self.pieces.measure(made if self.every_step else made[::every])
         self.lost[:-1] = LOST * torch.tensor(self.numbers) * (1 - measured / max(1, steps))
-        self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, len(rows))
+        self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, rows)
         if self.pairs is not None:
-            self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))
+            self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired), self.paired(made))
 
     @torch.no_grad()
     def follow(self, variable: int, factor: float, added: float) -> None:
@@ -237,7 +260,7 @@ class Sizes(NamedTuple):
 
 def dense(read: int, units: int, dropout: float) -> nn.Sequential:
     """Return a dense layer of ReLUs with dropout."""
-    return nn.Sequential(nn.Linear(read, units, dtype=REAL), nn.ReLU(), nn.Dropout(dropout))
+    return nn.Sequential(nn.Linear(read, units, dtype=REAL), nn.ReLU(), Dropout(dropout))
 
 
 def two_products(states: Tensor, pieces: Tensor, head: nn.Linear) -> Tensor:

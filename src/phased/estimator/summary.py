@@ -18,8 +18,8 @@ SPREAD, LEAST_SPREAD = 0.2, 0.001
 """Spread of a piece after scaling: below that of states, of which there are fewer; and the least spread before it."""
 LEAST_WIDTH = 1e-4
 """Pieces narrower than this are 0: they would magnify rounding."""
-ROWS = 20_000
-"""Rows on which quantiles are measured, at most."""
+ROWS, CHUNK = 20_000, 32
+"""Largest number of rows on which a network measures quantiles, and number of columns that are measured together."""
 
 
 def columns(features: int, variables: int, static: int) -> int:
@@ -86,16 +86,22 @@ class Pieces(nn.Module):
     @torch.no_grad()
     def measure(self, rows: Tensor) -> None:
         """Set quantiles and scales from the summaries of the training, (rows, columns)."""
-        rows = rows[:: 1 + len(rows) // ROWS].double()
-        knots = torch.quantile(rows, torch.linspace(0, 1, len(self.start) + 1, dtype=rows.dtype), dim=0)
-        width = knots.diff(dim=0)
-        self.start.copy_(knots[:-1])
-        self.slope.copy_(torch.where(width > LEAST_WIDTH, 1 / width, 0.0))
-        for piece, (start, slope) in enumerate(zip(self.start, self.slope, strict=True)):
-            cut = ((rows - start) * slope).clamp(0.0, 1.0)
-            self.center[piece] = cut.mean(0)
-            self.factor[piece] = SPREAD / (cut.std(0, correction=0) + LEAST_SPREAD)
+        at = torch.linspace(0, 1, len(self.start) + 1, dtype=torch.float64)
+        for first in range(0, rows.shape[1], CHUNK):  # in float64 all columns take several times their memory
+            own = slice(first, first + CHUNK)
+            self._measure(rows[:, own].double(), at, own)
         self.factor[self.slope == 0] = 0.0
+
+    def _measure(self, rows: Tensor, at: Tensor, own: slice) -> None:
+        """Set quantiles and scales of some columns."""
+        knots = torch.quantile(rows, at, dim=0)
+        width = knots.diff(dim=0)
+        self.start[:, own] = knots[:-1]
+        self.slope[:, own] = torch.where(width > LEAST_WIDTH, 1 / width, 0.0)
+        for piece, (start, slope) in enumerate(zip(self.start[:, own], self.slope[:, own], strict=True)):
+            cut = ((rows - start) * slope).clamp(0.0, 1.0)
+            self.center[piece, own] = cut.mean(0)
+            self.factor[piece, own] = SPREAD / (cut.std(0, correction=0) + LEAST_SPREAD)
 
     @property
     def used(self) -> int:

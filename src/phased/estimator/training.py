@@ -23,7 +23,7 @@ from phased.estimator.targets import Objective
 from phased.groups import parameter_groups
 from phased.layer import PhasedRNN
 from phased.learn.average import Best, Last
-from phased.learn.device import one_device
+from phased.learn.device import is_first, together
 from phased.learn.loop import OpenFirst, Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
 
@@ -63,7 +63,7 @@ def train(
     `Last` selects no best epoch, so an interrupted network is unusable.
     """
     curve, interrupted, what = [], False, "training" if isinstance(best, Best) else "training on all sequences"
-    fabric = one_device(device)
+    fabric = together(device)
     drawn_on = [] if fabric.device.type == "cpu" else [fabric.device]
     pricing = OpenFirst(FREE) if settings.openness_cost else None
     with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng(drawn_on):
@@ -76,6 +76,8 @@ def train(
             how: dict[str, Any] = {"objective": objective, "optimizer": optimiser, "best": best, "pricing": pricing}
             curve = fit(task, network, settings, folder, fabric, after, **how).curve
         except KeyboardInterrupt:
+            if fabric.world_size > 1:  # the others may wait for this process
+                raise
             if isinstance(best, Best):  # the last checkpoint contains all finished epochs, also from before a resume
                 kept = load_checkpoint(folder / CHECKPOINT)
                 if kept is None or not kept["curve"]:
@@ -123,10 +125,10 @@ def hold(ratio_on: Tensor, budget: float | None) -> None:
 def answers(network: Network, data: Sequences, chosen: Indices) -> NDArray[np.float64]:
     """The network's outputs for these sequences in their order, (n, ...); at every step, (steps, ...) one after another."""
     network.eval()
-    found: dict[int, Any] = {}
+    found, device = {}, network.head.weight.device
     with flushed_denormals():
         for some in in_batches(data, chosen):
-            made = network(data.batch(some)).double().cpu().numpy()
+            made = network(data.batch(some).to(device)).double().cpu().numpy()
             for column, which in enumerate(some.tolist()):
                 found[which] = made[: data.lengths[which], column] if network.every_step else made[column]
     if not found:
@@ -139,7 +141,8 @@ def answers(network: Network, data: Sequences, chosen: Indices) -> NDArray[np.fl
 def place(checkpoint: Path | None) -> Iterator[Path]:
     """The folder of the checkpoint: the user's, or a temporary one."""
     if checkpoint is not None:
-        check_checkpoint(checkpoint)
+        if is_first():
+            check_checkpoint(checkpoint)
         yield checkpoint
     else:
         with tempfile.TemporaryDirectory(prefix="phased-") as folder:
@@ -159,8 +162,8 @@ def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
 
 @contextmanager
 def progress(epochs: int, verbose: bool, what: str) -> Iterator[Callable[[Epoch], None]]:
-    """Shows every epoch: a bar where rich is installed, else lines; nothing unless verbose."""
-    if not verbose:
+    """Shows every epoch: a bar where rich is installed, else lines; nothing unless verbose, and in the first process."""
+    if not verbose or not is_first():
         yield lambda epoch: None
     elif find_spec("rich") is None:
         yield lambda epoch: print(f"{what}, {described(epoch)}", flush=True)

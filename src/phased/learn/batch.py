@@ -38,6 +38,19 @@ class Samples(NamedTuple):
         return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
+class Place(NamedTuple):
+    """The part of a batch that process `rank` of `world` processes computes, and the number of sequences of the whole batch."""
+
+    rank: int
+    world: int
+    size: int
+
+    @property
+    def own(self) -> slice:
+        """The sequences of the part."""
+        return slice(self.rank, None, self.world)
+
+
 @dataclass(frozen=True)
 class Batch:
     """B sequences and their labels: classes (int64) or numbers to predict (floating point).
@@ -49,6 +62,7 @@ class Batch:
         segment: with classes per step, the segment of its sequence that a step belongs to, such as a word of a sentence, (T, B)
             int64 from 0 up. A segment has one class. Its answer in a test is the class with the largest sum of log-probabilities
             over its steps; training uses every step. None: every step has an answer of its own.
+        place: the part of a whole batch that these sequences are, or None for a whole batch.
 
     Raises:
         TypeError: a part is not a tensor.
@@ -68,6 +82,7 @@ class Batch:
     y: Tensor
     mask: Tensor | None = None
     segment: Tensor | None = None
+    place: Place | None = None
 
     @classmethod
     def of(
@@ -141,22 +156,22 @@ class Batch:
         samples = [part for stream in self.streams.values() for part in stream]
         return [*samples, *(part for part in (self.y, self.mask, self.segment) if part is not None)]
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """A batch of changed tensors."""
+    def map(self, change: Callable[[Tensor], Tensor], place: Place | None = None) -> Batch:
+        """A batch of changed tensors, at this place of a whole batch."""
         streams = {name: Samples(*map(change, samples)) for name, samples in self.streams.items()}
         mask, segment = (None if part is None else change(part) for part in (self.mask, self.segment))
-        return Batch(streams, change(self.y), mask, segment)
+        return Batch(streams, change(self.y), mask, segment, place)
 
     def to(self, device: torch.device | str) -> Batch:
         """A copy on another device; the batch itself if it is there."""
         if all(tensor.device == torch.device(device) for tensor in self.tensors):
             return self
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True), self.place)
 
     def share(self, rank: int, world: int) -> Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
-        mine = slice(rank, None, world)
-        return self.map(lambda tensor: tensor[mine] if tensor.dim() == 1 else tensor[:, mine])
+        place = Place(rank, world, self.size)
+        return self.map(lambda tensor: tensor[place.own] if tensor.dim() == 1 else tensor[:, place.own], place)
 
 
 def fits(right: bool, expected: str, *got: Tensor, cure: str = "") -> None:

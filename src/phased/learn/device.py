@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from phased.learn.distributed import Processes
 
 Devices: TypeAlias = "OneDevice | Processes"
+Value = TypeVar("Value")
 
 LOW = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 """The dtype of matrix products in mixed precision."""
@@ -94,6 +96,44 @@ def one_device(device: str = "auto", precision: str = "32-true") -> OneDevice:
     """The device of this name, "auto", "cpu", "cuda" or "cuda:1", in this process."""
     kind, index = check_device(device)
     return OneDevice(torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind), precision)
+
+
+def together(device: str = "auto") -> OneDevice | Fabric:
+    """The device of this name, or, if `torchrun` started several processes, the Fabric of these processes, launched.
+
+    Raises:
+        ModuleNotFoundError: there are several processes, and Lightning is not installed.
+        ValueError: there is no such device, or several processes have a device with a number.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return one_device(device)
+    kind, index = check_device(device)
+    if index:
+        raise ValueError(
+            f"device must have no number in several processes, got {device!r}. Use {kind!r}, a GPU for each process."
+        )
+    from phased.learn.distributed import launched
+
+    return launched(kind)
+
+
+def is_first() -> bool:
+    """Whether this process is the first, or the only one, of those that train together."""
+    return not _together() or bool(torch.distributed.get_rank() == 0)
+
+
+def agreed(value: Value) -> Value:
+    """The value of the first of the processes that train together."""
+    if not _together():
+        return value
+    values = [value]
+    torch.distributed.broadcast_object_list(values)
+    return values[0]
+
+
+def _together() -> bool:
+    """Whether this process trains with others."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> OneDevice | Fabric:

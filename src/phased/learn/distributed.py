@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +27,19 @@ def make(**options: Any) -> Fabric:
     fabric = lazy.module("lightning.fabric", what, "distributed")
     # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
     import_module("lightning_utilities.core.rank_zero").log.setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     made: Fabric = fabric.Fabric(**options)
     return made
+
+
+@cache
+def launched(kind: str) -> Fabric:
+    """The Fabric of the processes that `torchrun` started, on devices of a type. It is launched once per process."""
+    world, local = int(os.environ["WORLD_SIZE"]), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    fabric = make(accelerator=kind, strategy="ddp", devices=local, num_nodes=world // local)
+    fabric.launch()
+    atexit.register(torch.distributed.destroy_process_group)  # threads of gloo that outlive Python abort the process
+    return fabric
 
 
 class NotCast:

@@ -201,7 +201,8 @@ def fit(
     further = task.evaluations() if isinstance(task, Evaluated) else {}
     counts = (training.train, training.test, *(test.sequences for test in further.values()))
     smallest = min(size for count in counts for size in sizes(count, training.batch))
-    if smallest < devices.world_size:
+    divisible = getattr(model, "divisible", False)
+    if smallest < devices.world_size and not divisible:
         raise ValueError(
             f"every batch must have a sequence for each of the {devices.world_size} processes, but one has {smallest}. "
             f"Choose train, test and the sizes of further tests as multiples of batch."
@@ -236,7 +237,7 @@ def fit(
             if ending.over:
                 break
             begin = time.perf_counter()
-            torch.manual_seed(epoch_seed(training.seed, epoch, devices.global_rank))
+            torch.manual_seed(epoch_seed(training.seed, epoch, 0 if divisible else devices.global_rank))
             if average is not None:
                 average.swap()  # back to the parameters that are trained
             loss = train_once(step, islice(batches, training.steps), epoch, average, pricing)

@@ -30,7 +30,13 @@ class Model(nn.Module):
     `forward` is required. `updates` and `penalty` are for networks with time gates; the defaults return None. A module with these
     three methods can be trained without being a subclass. A checkpoint identifies its model by `repr(model)`, so settings that no
     submodule prints belong in `extra_repr`.
+
+    Attributes:
+        divisible: the network draws its random numbers for whole batches (`Batch.place`), and computes a part without sequences.
+            So several processes have the same losses as one process, and a batch may have fewer sequences than processes.
     """
+
+    divisible = False
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for a batch.

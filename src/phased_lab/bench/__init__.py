@@ -11,6 +11,7 @@ BENCHMARKS = {
     "tables": "Accuracy of the estimators on public and made-up tables, by cross-validation, and of other models.",
     "online": "An event of an online sequence of an estimator, on one core.",
     "reading": "Rows per second of `Events.read` on one core: CSV, Parquet and a frame in memory.",
+    "memory": "Peak memory of `fit` of an estimator, against the memory of the sequences.",
     "startup": "Seconds and imported modules of commands and imports in new interpreters.",
 }
 """The subject of each benchmark, for a list that imports no benchmark."""

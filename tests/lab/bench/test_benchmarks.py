@@ -30,6 +30,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "tables": ({"sets": ["pbc", "physionet"], "models": ["gru"], "seeds": 1, "folds": 2, "only": [1], "epochs": 1}, 2, {"gru"}),
     "online": (ROUNDS | {"sequences": 40}, 2, {"push", "push, without the compiled core"}),
     "reading": (ROUNDS | {"rows": 4440}, 1, {"CSV", "Parquet", "polars"}),
+    "memory": ({"sequences": (40,), "epochs": 1}, 1, set()),
     "startup": (ROUNDS, 1, {"phased --version", "import torch", "python -c pass"}),
 }
 """The plan, the number of cases, and some of the contestants of each benchmark."""
@@ -38,6 +39,7 @@ SHOWN = {
     "cuda": ("both in TF32", "bfloat16, nn.LSTM in float16", "one call, waited for", "0.50 ms", "B2 T14 D1 H4"),
     "stream": ("| onnxruntime LSTM, step |", ", H6 D41: ", ", 1,500: "),
     "tasks": ("| adding |", " ms, ", " min (0.25)"),
+    "memory": ("| 40 sequences, ", "fit, less the imports"),
 }
 """What tables show, if it is not the contestants."""
 

@@ -11,6 +11,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdexcept>
 #include <limits>
 
@@ -266,9 +269,17 @@ void bind_launches(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
 }
 
+// Returns memory that was freed to the system. glibc keeps it otherwise, for allocations of similar sizes.
+void trim() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 // Estimators are float32.
 void bind_online(nb::module_& m) {
   using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  m.def("trim", trim);
   nb::class_<Inputs>(m, "Inputs")
       .def("__init__",
            [](Inputs* self, int64_t variables, int64_t numbers, const std::vector<int64_t>& number, const std::vector<double>& s) {
@@ -276,10 +287,9 @@ void bind_online(nb::module_& m) {
            })
       .def(
           "batch",
-          [](const Inputs& self, int64_t sequences, int64_t stride, Address offset, Address entry, Address time, Address variable,
-             Address value, Address to) {
-            inputs(self, {sequences, stride, at<int64_t>(offset), at<int64_t>(entry), at<double>(time), at<int32_t>(variable),
-                          at<float>(value), at<float>(to)});
+          [](const Inputs& self, const std::vector<int64_t>& sizes, const std::vector<Address>& a) {
+            inputs(self, {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], at<int64_t>(a[0]), at<int64_t>(a[1]), at<int64_t>(a[2]),
+                          at<int64_t>(a[3]), at<double>(a[4]), at<int32_t>(a[5]), at<float>(a[6]), at<float>(a[7])});
           },
           nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Shares>(m, "Shares")
