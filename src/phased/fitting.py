@@ -95,7 +95,7 @@ def settings(data: Clocks, ratio_on: float) -> Fitted:
 
 
 def warn_few(data: Clocks, ratio_on: float) -> None:
-    """Warn if a unit has fewer than FEW updates in the median sequence: the open ratio times the steps, on average over shifts."""
+    """Warn if a unit has fewer than FEW updates in the median sequence: its open ratio times the steps."""
     steps = int(data.lengths[data.lengths > 0].median())
     if ratio_on < 1 and ratio_on * steps < FEW:
         enough = min(1.0, math.ceil(100 * FEW / steps) / 100)

@@ -33,7 +33,7 @@ def convolve(network: Network, data: Sequences, chosen: Indices, target: Target,
     assert linear is not None
     chosen = np.random.default_rng(seed).permutation(chosen)[:MOST]
     steps, offset = gather(data.offset, chosen)
-    shares.fit(data.x.numpy()[steps], offset, seed)
+    shares.fit_rows(data.x.numpy()[steps], offset, seed)
     data = replace(data, shares=shares)
     rows: dict[int, Any] = {}
     for some in in_batches(data, chosen):

@@ -281,7 +281,20 @@ void bind_online(nb::module_& m) {
             inputs(self, {sequences, stride, at<int64_t>(offset), at<int64_t>(entry), at<double>(time), at<int32_t>(variable),
                           at<float>(value), at<float>(to)});
           },
-          nb::call_guard<nb::gil_scoped_release>());
+          nb::call_guard<nb::gil_scoped_release>())
+      // One step of one sequence. state: the arrays of InputState, one after another. values: of all variables, NaN where not
+      // measured.
+      .def("step", [](const Inputs& self, Address x, Address state, double now, double after, Address values) {
+        const auto [variables, numbers] = self.sizes;
+        const float* given = at<float>(values);
+        std::vector<Measured> measured;
+        for (int64_t v = 0; v < variables; v++)
+          if (!std::isnan(given[v])) measured.push_back({v, given[v]});
+        double* since = at<double>(state);
+        double *count = since + variables, *mean = count + variables;
+        self.step(at<float>(x), {since, count, mean, mean + numbers}, now, after, measured.data(),
+                  static_cast<int64_t>(measured.size()));
+      });
   nb::class_<Shares>(m, "Shares")
       .def("__init__",
            [](Shares* self, int64_t channels, int64_t kernels, const std::vector<Address>& a) {
