@@ -139,14 +139,16 @@ def test_integers_of_time_are_exact():
     )
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_features_have_the_dtype_of_the_values_and_no_gradient(dtype):
-    x = X.clone().to(dtype).requires_grad_()
-    found, row = FITTED(x, TIME, LENGTHS), NormaliseStream(FITTED).push(x[0, 0], TIME[0, 0])
+def test_features_have_the_device_and_the_dtype_of_the_values_and_no_gradient(dtype, device):
+    x, time = X.clone().to(device, dtype).requires_grad_(), TIME.to(device)
+    found, row = FITTED(x, time, LENGTHS), NormaliseStream(FITTED).push(x[0, 0], time[0, 0])
     assert found.dtype == row.dtype == dtype
+    assert found.device.type == row.device.type == device
     assert not found.requires_grad
     torch.testing.assert_close(row, found[0, 0])
-    torch.testing.assert_close(found.double(), FITTED(x.detach().double(), TIME, LENGTHS), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found.double(), FITTED(x.detach().double(), time, LENGTHS), rtol=1e-2, atol=1e-2)
 
 
 def test_integers_give_float32_whatever_the_default():
@@ -168,9 +170,9 @@ def test_a_compiled_network_calls_them_uncompiled():
     assert torch.equal(compiled(X, TIME), shares(rows))
 
 
-def test_a_state_dict_has_the_scales_and_moving_a_network_changes_none(tmp_path):
+def test_a_state_dict_has_the_scales_and_converting_a_network_changes_none():
     network, other = torch.nn.Sequential(copy.deepcopy(FITTED)), torch.nn.Sequential(Normalise(3))
-    network.half().to("meta")
+    network.half().to(torch.bfloat16)
     other.load_state_dict(network.state_dict())
     copies = other[0], pickle.loads(pickle.dumps(FITTED)), network[0]
     assert all(torch.equal(each(X, TIME, LENGTHS), FITTED(X, TIME, LENGTHS)) for each in copies)
@@ -220,8 +222,12 @@ def test_a_variable_that_counts_time_is_read_as_its_difference_from_the_time():
 
 WRONG = [
     (lambda: Normalise(0), ValueError, "input_size must be at least 1, got 0"),
-    (lambda: Normalise(3)(X, TIME), ValueError, r"must have scales, got none .* Call fit\(input, time\), or load a state_dict"),
-    (lambda: NormaliseStream(Normalise(3)), ValueError, "must have scales, got none"),
+    (
+        lambda: Normalise(3)(X, TIME),
+        ValueError,
+        r"must be fitted, got one without valid scales. Call fit\(input, time\), or load a state_dict",
+    ),
+    (lambda: NormaliseStream(Normalise(3)), ValueError, "Normalise must be fitted"),
     (lambda: FITTED(X.numpy(), TIME), TypeError, "input must be a torch.Tensor, got ndarray"),
     (lambda: FITTED(X[..., :2], TIME), ValueError, r"input must have shape \(steps, batch, 3\)"),
     (lambda: FITTED(X, TIME[:-1]), ValueError, "time must have the shape of input without features"),
@@ -233,9 +239,13 @@ WRONG = [
     (lambda: FITTED(X[:, 0], TIME[:, 0].float() + 2.0**30), ValueError, "time must tell its steps apart"),
     (lambda: NormaliseStream("a"), TypeError, "normalise must be a Normalise, got str"),
     (lambda: NormaliseStream(FITTED, "a"), TypeError, "shares must be a Shares, got str"),
-    (lambda: NormaliseStream(FITTED, Shares(2)), ValueError, r"for 23 features, .* got 16. Make it with Shares\(3\)"),
-    (lambda: NormaliseStream(FITTED).shares, ValueError, r"must have shares, got none. Make it with NormaliseStream\("),
-    (lambda: Shares(3)(FITTED(X, TIME)), ValueError, r"must have kernels, got none .* Call fit\(input\), or load a state_dict"),
+    (lambda: NormaliseStream(FITTED, Shares(2)), ValueError, r"must have the input_size 23 .* got 16. Make it with Shares\(3\)"),
+    (lambda: NormaliseStream(FITTED).shares, ValueError, r"must have a Shares, got None. Make it with NormaliseStream\("),
+    (
+        lambda: Shares(3)(FITTED(X, TIME)),
+        ValueError,
+        r"must be fitted, got one without valid kernels. Call fit\(input\), or load a state_dict",
+    ),
     (lambda: Shares(3).fit(X), ValueError, r"input must have shape \(steps, batch, 23\)"),
 ]
 

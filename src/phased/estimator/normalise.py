@@ -1,4 +1,4 @@
-"""Normalise: the inputs of the estimators, as a module for networks of one's own."""
+"""Normalise: the inputs of the estimators for any network."""
 
 from __future__ import annotations
 
@@ -19,27 +19,24 @@ from phased.estimator.scaling import NUMBERS, Numbers, Scaling
 class Normalise(nn.Module):
     """The inputs that the estimators compute from measurements at irregular times, for a PhasedLSTM or PhasedGRU.
 
-    Call `fit` with the training sequences, or load a `state_dict`. A step of the output has, in this order:
+    Call `fit` with the training sequences, or load a `state_dict`. The features of a step are, in this order:
 
-    - for each variable its last known value, scaled by the training sequences, then whether it was measured at this step, then
-      the logarithm of the time since it was measured last, log(1 + median gaps);
-    - the logarithm of the time since the previous step, and the time since the first step in median spans;
-    - for each variable, relative to its measurements in this sequence so far, the deviation from their mean, then the change
-      since the previous one, then the rate of this change, then the logarithm of their spread.
+    - of all variables: last known value in the scale of the training, whether it is new, and log(1 + time since it was measured)
+    - log(1 + time since the previous step), in median gaps, and the time since the first step in median spans
+    - of all variables, relative to the sequence so far: deviation from the mean, change, rate of change, log of the spread
 
-    A step does not depend on later steps. Other units of values and times give the same output. A variable that only counts time
-    is read as its difference from the time. `NormaliseStream` computes the same event by event. The computation runs on the CPU
-    in float32, whatever the device, and has no gradient.
+    Features do not depend on later steps, nor on the units of values and times. A variable that only counts time is read as its
+    difference from the time. The computation runs on the CPU in float32 and has no gradient. `NormaliseStream` computes the same
+    event by event.
 
     Args:
-        input_size: Number of variables.
-        batch_first: Whether input, time and output have the batch as their first dimension.
+        input_size: number of variables.
+        batch_first: whether input, time and output have the batch as their first dimension.
 
     Attributes:
-        scales: centre, factor, lower and upper bound, and increase per unit of time that is subtracted, of each variable,
-            (5, input_size).
+        output_size: number of features.
+        scales: centre, factor, lower bound, upper bound and increase with the time of each variable, (5, input_size).
         times: median gap and median span, (2,).
-        output_size: number of features of a step, 7 * input_size + 2.
 
     Example:
         >>> import torch
@@ -82,27 +79,25 @@ class Normalise(nn.Module):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, input: Tensor, time: Tensor, lengths: Any = None) -> Tensor:
-        """Compute the inputs of a network from measurements.
+        """Compute the features of measurements.
 
         Args:
-            input: Values of every step, NaN where not measured.
-            time: Time of every step: integers or floats, never decreasing. Each sequence has its own clock.
-            lengths: Number of steps of each sequence that are data. The rest is padding, where the output is 0. Default: all.
+            input: values, NaN where not measured.
+            time: integers or floats, never decreasing within a sequence.
+            lengths: number of steps of each sequence that are data. The rest is padding, with features of 0. Default: all.
 
         Shape:
-            With T steps, B sequences, D variables and F = `output_size` features:
-
-            - input: (T, B, D); (B, T, D) with `batch_first`; (T, D) without a batch.
+            - input: (T, B, input_size); (B, T, input_size) with `batch_first`; (T, input_size) without a batch.
             - time: the shape of input without variables.
             - lengths: (B,).
-            - output: (T, B, F); (B, T, F) with `batch_first`; (T, F) without a batch.
+            - output: the shape of input with `output_size` features.
 
         Returns:
-            The features, on the device and in the dtype of input, or in float32 if input has integers.
+            The features, on the device and in the dtype of input. In float32 if input has integers.
 
         Raises:
-            TypeError: An argument is no tensor of real numbers.
-            ValueError: The module has no scales, shapes do not fit, times are not finite or go backwards, or a value is infinite.
+            TypeError: input or time is no tensor of real numbers.
+            ValueError: shapes do not fit, times are not finite or go backwards, a value is infinite, or the module has no scales.
 
         Example:
             >>> import torch
@@ -119,15 +114,19 @@ class Normalise(nn.Module):
 
     @property
     def scaling(self) -> Scaling:
-        """The scales, as the estimators have them."""
+        """The scales in the form of the estimators."""
         *values, slopes = self.scales.detach().double().cpu().numpy().copy()
         scaling = Scaling(Numbers(*values), (True,) * self.input_size, slopes, Numbers.of([]), (), *self.times.tolist())
         if not scaling.fits(self.input_size, 0):
-            raise ValueError("Normalise must have scales, got none or damaged ones. Call fit(input, time), or load a state_dict.")
+            raise ValueError(
+                "Normalise must be fitted, got one without valid scales. Call fit(input, time), or load a state_dict."
+            )
         return scaling
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """Keep the scales on the CPU in float64, where they are used, when the network around is moved or converted."""
+        """Move the scales to another device, but keep them in float64."""
+        for name, scales in self.named_buffers():
+            setattr(self, name, scales.to(fn(scales).device))
         return self
 
     def _events(self, input: Tensor, time: Tensor, lengths: Any) -> Events:

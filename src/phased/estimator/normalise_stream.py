@@ -1,4 +1,4 @@
-"""NormaliseStream: the inputs of the estimators, and their shares, for a network of one's own, event by event."""
+"""NormaliseStream: the inputs and the shares of the estimators, event by event, for any network."""
 
 from __future__ import annotations
 
@@ -20,17 +20,13 @@ from phased.stream import OneSequence, identity
 
 
 class NormaliseStream(OneSequence):
-    """One sequence through a `Normalise`, event by event, beside a `phased.Stream`. The features are those of the batch.
+    """One sequence through a `Normalise`, event by event, beside a `phased.Stream`. A batch gets the same features.
 
     Scales and kernels are copied when the stream is made. One thread at a time may use a stream.
 
     Args:
-        normalise: The module.
-        shares: Random convolutions over its features, if `shares` of the stream are needed.
-
-    Raises:
-        TypeError: normalise is no Normalise, or shares is no Shares.
-        ValueError: normalise has no scales, or shares is for other features.
+        normalise: computes the features.
+        shares: random convolutions over these features. Default: the stream has no `shares`.
 
     Example:
         >>> import torch
@@ -49,7 +45,7 @@ class NormaliseStream(OneSequence):
     _model: Steps
 
     def __init__(self, normalise: Normalise, shares: Shares | None = None) -> None:
-        self._model = Steps(deepcopy(normalise), deepcopy(shares))
+        self._model = Steps(*deepcopy((normalise, shares)))
         self._now = self._model.start()
 
     @property
@@ -60,7 +56,7 @@ class NormaliseStream(OneSequence):
 
     @property
     def shares(self) -> Tensor:
-        """The shares of the steps so far, (features,) float32, as the batch has them. Zeros before the first event.
+        """The shares of the steps so far, (features,) float32, equal to the shares of a batch. Before the first event they are 0.
 
         Example:
             >>> import torch
@@ -75,7 +71,7 @@ class NormaliseStream(OneSequence):
             True
         """
         if self._model.shares is None:
-            raise ValueError("the stream must have shares, got none. Make it with NormaliseStream(normalise, shares).")
+            raise ValueError("the stream must have a Shares, got None. Make it with NormaliseStream(normalise, shares).")
         counts, steps = self._now["counts"].ravel(), self._now["clock"][0, 2]
         return torch.from_numpy((counts / max(steps, 1)).astype(np.float32))
 
@@ -83,8 +79,8 @@ class NormaliseStream(OneSequence):
         """Take the values of one event.
 
         Args:
-            x: Values of all variables, NaN where not measured: a tensor, an array or a list.
-            t: Their time, not before that of the last event.
+            x: values of all variables, NaN where not measured: a tensor, an array or a list.
+            t: their time, not before the last event.
 
         Shape:
             - x: (input_size,).
@@ -95,8 +91,8 @@ class NormaliseStream(OneSequence):
 
         Raises:
             TypeError: x or t are no real numbers.
-            ValueError: x has another shape or an infinite value, t is not finite or before the last event. The state stays as it
-                was.
+            ValueError: x has another shape or an infinite value, or t is not finite or before the last event. The stream does not
+                change then.
 
         Example:
             >>> import torch
@@ -130,7 +126,7 @@ class NormaliseStream(OneSequence):
 
 
 class Steps:
-    """Modules as their sequences share them. The state of a sequence is one record of numpy: see `kept` and `Shares.parts`.
+    """The modules that sequences share. The state of a sequence is one record of numpy, with `Inputs.kept` and `Shares.parts`.
 
     "clock": times of the first and of the last step, and the number of steps. "x": the last row of inputs.
     """
@@ -141,7 +137,7 @@ class Steps:
                 raise TypeError(f"{name} must be a {name.title()}, got {check.kind(module)}.")
         if shares is not None and shares.input_size != normalise.output_size:
             raise ValueError(
-                f"shares must be for {normalise.output_size} features, those of normalise, got {shares.input_size}. "
+                f"shares must have the input_size {normalise.output_size} of normalise's features, got {shares.input_size}. "
                 f"Make it with Shares({normalise.input_size})."
             )
         self.modules, self.shares, self.scaling = (normalise, shares), shares, normalise.scaling
@@ -151,7 +147,7 @@ class Steps:
         self.parts = np.dtype([*kept, ("clock", "f8", (3,)), ("x", "f4", (self.inputs.width,)), *counted])
         self.core = None if shares is None else shares.compiled()
         tensors = [tensor for module in self.modules if module is not None for tensor in module.state_dict().values()]
-        self.identity = identity(self.parts, tensors)
+        self.identity = identity(self.parts, (tensor.cpu() for tensor in tensors))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Steps, self.modules

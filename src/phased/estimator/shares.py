@@ -45,8 +45,8 @@ class Shares(nn.Module):
     """Random kernels, and the shares of steps of a sequence at which the values of the kernels exceed thresholds.
 
     The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`Normalise`). If they do not
-    fit into `RING`, a random subset is used. Call `fit` or load a state dict to set the kernels. `NormaliseStream` has the same
-    shares event by event. Shares are computed on the CPU, and have no gradient.
+    fit into `RING`, a random subset is used. Call `fit` or load a state dict to set the kernels. `NormaliseStream` computes the
+    same shares event by event. The computation runs on the CPU and has no gradient.
 
     Args:
         numbers: number of variables. Or a list: True for each numeric variable, False for each indicator of a text level.
@@ -110,8 +110,8 @@ class Shares(nn.Module):
         """Compute the shares of sequences.
 
         Args:
-            input: Features of every step, from a `Normalise`.
-            lengths: Number of steps of each sequence that are data. Default: all.
+            input: output of a `Normalise`.
+            lengths: number of steps of each sequence that are data. Default: all.
 
         Shape:
             - input: (T, B, input_size); (B, T, input_size) with `batch_first`; (T, input_size) without a batch.
@@ -120,10 +120,10 @@ class Shares(nn.Module):
 
         Raises:
             TypeError: input is no tensor.
-            ValueError: The module has no kernels, or shapes do not fit.
+            ValueError: shapes do not fit, or the module has no kernels.
         """
         if not self.fits():
-            raise ValueError("Shares must have kernels, got none or damaged ones. Call fit(input), or load a state_dict.")
+            raise ValueError("Shares must be fitted, got one without valid kernels. Call fit(input), or load a state_dict.")
         shares = torch.from_numpy(self.batch(*self._rows(input, lengths))).to(input)
         return shares if input.dim() == 3 else shares[0]
 
