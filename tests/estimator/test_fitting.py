@@ -198,7 +198,7 @@ def test_the_data_of_a_training_are_freed_and_only_the_device_in_use_is_asked_fo
     original, fork, kept, forked = training.train, torch.random.fork_rng, [], []
 
     def train(network, task, *given):
-        kept.extend(map(weakref.ref, (task.data, task.data.x)))
+        kept.extend(map(weakref.ref, (task.data, task.data.measured.value)))
         return original(network, task, *given)
 
     monkeypatch.setattr(training, "train", train)

@@ -12,7 +12,7 @@ from patients import patients
 from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.batches import Sequences
-from phased.estimator.inputs import MOST, SOON, SPREAD, Inputs, elapsed
+from phased.estimator.inputs import MOST, SOON, SPREAD, Inputs, Measured
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
 from phased.ops.native import MISSING
 
@@ -23,7 +23,8 @@ NAN = float("nan")
 def rows_of(events, scaling=None):
     """The inputs of all steps."""
     scaling = scaling or Scaling.of(events)
-    return Inputs(scaling.numbers, scaling.span_in_gaps).batch(events, scaling, elapsed(events, scaling))
+    made = Inputs(scaling.numbers, scaling.span_in_gaps)
+    return made.rows(Measured.of(events, scaling), np.arange(len(events)))
 
 
 def slowly(events, scaling):
@@ -173,26 +174,33 @@ def test_gap_and_span_are_positive_for_any_times(times):
     assert scaling.span >= scaling.gap > 0
 
 
-def test_batches_have_the_same_numbers_whichever_lie_together_in_memory():
-    offset, chosen = np.array([0, 3, 3, 8, 9]), np.array([2, 0, 1])
-    x, time, static = torch.randn(9, 4), torch.rand(9, dtype=torch.float64), torch.randn(4, 2)
-    data = Sequences(x, time, static, offset, torch.arange(9.0), torch.rand(9) < 0.5)
+@pytest.mark.usefixtures("each_way")
+@pytest.mark.parametrize("chosen", [np.array([3, 0, 5, 4]), np.flatnonzero(X.lengths == 0)[:1]])
+def test_batches_have_the_same_numbers_whichever_lie_together_in_memory(chosen):
+    scaling, random = Scaling.of(X), torch.Generator().manual_seed(0)
+    made, measured = Inputs(scaling.numbers, scaling.span_in_gaps), Measured.of(X, scaling)
+    steps, static = len(X.time), torch.randn(len(X), 2, generator=random)
+    data = Sequences(made, measured, static, torch.arange(float(steps)), torch.rand(steps, generator=random) < 0.5)
     one, other = (replace(data, step_first=first).batch(chosen) for first in (False, True))
-    steps = [batch.streams["steps"] for batch in (one, other)]
-    assert [each.x.is_contiguous() for each in steps] == [False, True]
-    assert torch.equal(one.y, other.y)
-    assert torch.equal(one.mask, other.mask)
-    for name, samples in one.streams.items():
-        valid = torch.arange(len(samples.x)).unsqueeze(-1) < samples.lengths
-        assert torch.equal(samples.x[valid], other.streams[name].x[valid])
-        assert torch.equal(samples.time, other.streams[name].time)
-        assert torch.equal(samples.lengths, other.streams[name].lengths)
+    assert [batch.streams["steps"].x.is_contiguous() for batch in (one, other)] == [len(chosen) == 1, True]
+    for mine, its in zip(one.tensors, other.tensors, strict=True):
+        assert torch.equal(mine, its)
+    x, time, lengths = one.streams["steps"]
     for column, sequence in enumerate(chosen):
-        own = slice(offset[sequence], offset[sequence + 1])
-        length = offset[sequence + 1] - offset[sequence]
-        assert torch.equal(steps[0].x[:length, column], x[own])
-        assert torch.equal(steps[0].time[:length, column], time[own])
-        assert not steps[0].time[length:, column].any()
+        own = slice(X.offset[sequence], X.offset[sequence + 1])
+        assert torch.equal(x[: lengths[column], column, : made.width], torch.from_numpy(rows_of(X, scaling)[own]))
+        assert (x[: lengths[column], column, made.width :] == static[sequence]).all()
+        assert torch.equal(time[: lengths[column], column], data.time[own])
+        assert torch.equal(one.y[: lengths[column], column], data.y[own])
+        assert not x[lengths[column] :, column].any()
+        assert not time[lengths[column] :, column].any()
+
+
+def test_the_last_known_value_at_a_step_is_that_of_the_inputs():
+    scaling = Scaling.of(X)
+    measured, steps = Measured.of(X, scaling), np.random.default_rng(0).permutation(len(X.time))
+    for variable in range(len(X.variables)):
+        assert np.array_equal(measured.last(variable, steps), rows_of(X, scaling)[steps, variable])
 
 
 def test_a_clock_that_differs_from_the_time_by_rounding_alone_is_no_input():

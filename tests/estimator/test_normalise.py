@@ -13,7 +13,7 @@ from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.estimator import Events, Normalise, NormaliseStream, Shares
 from phased.estimator import inputs as of_inputs
 from phased.estimator import shares as of_shares
-from phased.estimator.inputs import Inputs, elapsed
+from phased.estimator.inputs import Inputs, Measured
 from phased.estimator.scaling import Scaling
 from phased.ops.native import MISSING
 
@@ -79,7 +79,7 @@ def test_the_features_are_the_inputs_of_the_estimators(how, monkeypatch):
         [TIME[own, n].numpy() for n, own in enumerate(sequences)], [X[own, n].numpy() for n, own in enumerate(sequences)]
     )
     scaling = Scaling.of(events)
-    rows = Inputs(scaling.numbers, scaling.span_in_gaps).batch(events, scaling, elapsed(events, scaling))
+    rows = Inputs(scaling.numbers, scaling.span_in_gaps).rows(Measured.of(events, scaling), np.arange(len(events)))
     found = Normalise(3).fit(X, TIME, LENGTHS)(X, TIME, LENGTHS)
     assert np.array_equal(np.concatenate([found[own, n] for n, own in enumerate(sequences)]), rows)
 
@@ -129,6 +129,16 @@ def test_every_form_of_a_batch_gives_the_same_features_and_padding_has_no_effect
     transposed.load_state_dict(shares.state_dict())
     assert torch.equal(transposed(whole.transpose(0, 1), LENGTHS), shares(whole, LENGTHS))
     assert torch.equal(shares(whole[:17, 2]), shares(whole, LENGTHS)[2])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("shape", [(0, 2, 3), (5, 0, 3), (0, 3), (0, 0, 3)])
+def test_batches_without_steps_or_sequences_have_features_of_their_shape(shape, batch_first):
+    normalise = Normalise(3, batch_first)
+    normalise.load_state_dict(FITTED.state_dict())
+    assert normalise(torch.zeros(shape), torch.zeros(shape[:-1])).shape == (*shape[:-1], 23)
+    again = Normalise(3, batch_first).fit(torch.zeros(shape), torch.zeros(shape[:-1]))
+    assert again(torch.ones(1, 3), torch.ones(1)).isfinite().all()
 
 
 def test_integers_of_time_are_exact():

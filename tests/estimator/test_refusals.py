@@ -160,7 +160,7 @@ def test_outliers_constants_variables_without_values_and_sequences_without_steps
     wild = Events.of(times, np.split(value, some.offset[1:-1]), static=np.full((60, 1), np.nan), unit="h")
     model = PhasedClassifier(**QUICK).fit(wild, y)
     assert np.isfinite(model.predict_proba(wild)).all()
-    assert np.abs(model._sequences(wild, Targets(y, None)).x.numpy()).max() < 20
+    assert np.abs(model._sequences(wild, Targets(y, None)).rows(np.arange(len(wild)))).max() < 20
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):

@@ -8,7 +8,7 @@ import torch
 
 from patients import follow, patients
 from phased.estimator import PhasedClassifier, PhasedRegressor, recent
-from phased.estimator.inputs import Inputs, elapsed, shared
+from phased.estimator.inputs import Inputs, Measured, shared
 from phased.estimator.pairs import LEAST_SPREAD, Pairs
 from phased.estimator.pairs import SPREAD as SPREAD_OF_PRODUCTS
 from phased.estimator.recent import RATE
@@ -42,7 +42,7 @@ def slowly(x):
 
 def batch():
     """All sequences padded, with their lengths and static inputs."""
-    rows = Inputs(SCALING.numbers, SCALING.span_in_gaps).batch(X, SCALING, elapsed(X, SCALING))
+    rows = Inputs(SCALING.numbers, SCALING.span_in_gaps).rows(Measured.of(X, SCALING), np.arange(len(X)))
     parts = np.split(rows[:, : shared(VARIABLES)], X.offset[1:-1])
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts], padding_value=math.nan)
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))

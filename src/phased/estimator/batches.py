@@ -16,17 +16,19 @@ from torch import Tensor
 from phased import check
 from phased.estimator.checks import Columns, as_events, check_range, matched
 from phased.estimator.events import Events
+from phased.estimator.inputs import Inputs, Measured
 from phased.estimator.network import SHARES, STATIC, STEPS, SUMMARY
 from phased.estimator.ragged import gather
 from phased.estimator.shares import Shares
+from phased.estimator.summary import REAL
 from phased.estimator.targets import Targets
 from phased.learn.batch import Batch, Samples, Split
 
 POOL = 16
 """Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
 
-AT_ONCE = 256
-"""Sequences that are summarised, counted, measured or answered together."""
+AT_ONCE, MOST_INPUTS = 256, 1 << 25
+"""Sequences that are summarised, counted, measured or answered together, and the largest number of their inputs."""
 
 MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
 """Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
@@ -40,51 +42,38 @@ def batch_size(given: int | None, sequences: int) -> int:
 
 
 class Places(NamedTuple):
-    """Which steps of padded sequences (B, T) are real, where they come from, and how many each sequence has.
-
-    In memory the steps of a sequence follow each other, as they do where they come from, which makes gathering them 1.6 times as
-    fast; with `step_first` the sequences of a step do.
-    """
+    """Which steps of padded sequences (B, T) are real, where they come from, and how many each sequence has."""
 
     real: Tensor
     at: Tensor
     lengths: Tensor
-    step_first: bool
-
-    def rows(self, values: Tensor) -> Tensor:
-        """The values (steps, ...) of these steps, (T, B, ...); after the end of a sequence any of them."""
-        at = self.at.t() if self.step_first else self.at
-        if not len(values):
-            return values.new_zeros(*self.at.t().shape, *values.shape[1:])
-        found = values.index_select(0, at.flatten()).view(*at.shape, *values.shape[1:])
-        return found if self.step_first else found.transpose(0, 1)
 
     def padded(self, values: Tensor) -> Tensor:
         """The values (steps,) of these steps, (T, B), with zeros after the end of a sequence."""
-        return self.rows(values).masked_fill(~self.real.t(), 0)
+        if not len(values):
+            return values.new_zeros(self.at.t().shape)
+        return values[self.at].masked_fill_(~self.real, 0).t()
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences with their inputs, and a target for each sequence or for each step.
+    """Sequences with the measured values from which the inputs of a batch are made, and a target for each sequence or each step.
 
     Args:
-        x: inputs of all steps, (steps, features + static). Static inputs are constant within a sequence.
-        time: time of each step since the first of its sequence, in median gaps, (steps,) float64.
+        inputs: makes the inputs.
+        measured: measured values of n sequences of S steps in all.
         static: inputs of the static variables, (n, static).
-        offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
-        y: targets, (n,) or (steps,). Unknown targets are 0.
-        counts: whether the target of each step is known, (steps,) bool, or None with one target per sequence.
+        y: targets, (n,) or (S,). Unknown targets are 0.
+        counts: whether the target of each step is known, (S,) bool, or None with one target per sequence.
         summary: summaries of the inputs of each sequence, (n, columns), or None if the network computes them per batch.
         shares: random kernels that add shares to every batch, or None if the network reads no shares.
         step_first: whether all sequences of a step are contiguous in the memory of a batch, as torch's layers expect. A phased
             layer reads one sequence after another.
     """
 
-    x: Tensor
-    time: Tensor
+    inputs: Inputs
+    measured: Measured
     static: Tensor
-    offset: Indices
     y: Tensor
     counts: Tensor | None = None
     summary: Tensor | None = None
@@ -94,50 +83,72 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
+    @property
+    def offset(self) -> Indices:
+        """The steps of sequence i are offset[i] to offset[i + 1], (n + 1,)."""
+        return self.measured.offset
+
+    @property
+    def time(self) -> Tensor:
+        """Time of each step since the first of its sequence, in median gaps, (S,) float64."""
+        return torch.from_numpy(self.measured.time)
+
     @cached_property
     def lengths(self) -> Indices:
         """Steps of each sequence, (n,)."""
         return np.diff(self.offset)
 
-    def to(self, device: torch.device) -> Self:
-        """A copy on another device."""
-        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
-        return replace(self, **moved)
+    @property
+    def width(self) -> int:
+        """Inputs of a step, with static variables."""
+        return self.inputs.width + self.static.shape[1]
 
     @torch.no_grad()
     def summarised(self, summaries: Callable[[Batch], Tensor]) -> Self:
         """A copy with the summaries of all sequences, which training then does not compute again in every epoch."""
-        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)))]
-        order = np.concatenate([some for some, _ in parts])
-        return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
+        found = None
+        for some in in_batches(self, np.arange(len(self))):
+            made = summaries(self.batch(some))
+            found = made.new_zeros(len(self), made.shape[1]) if found is None else found
+            found[torch.from_numpy(some)] = made
+        return replace(self, summary=found)
 
     def batch(self, chosen: Indices) -> Batch:
         """These sequences, padded."""
-        places = self._places(chosen)
-        which = torch.from_numpy(chosen).to(self.x.device)
-        lengths = places.lengths
+        which, places = torch.from_numpy(chosen), self._places(chosen)
         streams = {
-            STEPS: Samples(places.rows(self.x), places.padded(self.time), lengths),
-            STATIC: self._once(self.static.index_select(0, which)),
+            STEPS: Samples(self._inputs(chosen, places.real), places.padded(self.time), places.lengths),
+            STATIC: once(self.static[which]),
         }
         if self.summary is not None:
-            streams[SUMMARY] = self._once(self.summary.index_select(0, which))
+            streams[SUMMARY] = once(self.summary[which])
         if self.shares is not None:
-            rows, offset = gather(self.offset, chosen)
-            x = self.x.index_select(0, torch.from_numpy(rows).to(self.x.device)).cpu().numpy()
-            streams[SHARES] = self._once(torch.from_numpy(self.shares.batch(x, offset)).to(self.x.device))
+            streams[SHARES] = once(torch.from_numpy(self.shares_of(chosen)))
         if self.counts is None:
-            return Batch(streams, self.y.index_select(0, which))
+            return Batch(streams, self.y[which])
         return Batch(streams, places.padded(self.y), places.padded(self.counts))
 
-    def _once(self, values: Tensor) -> Samples:
-        """One sample for each sequence, from values (B, ...)."""
-        return Samples(
-            values.unsqueeze(0), self.time.new_zeros(1, len(values)), self.time.new_ones(len(values), dtype=torch.int64)
-        )
+    def rows(self, chosen: Indices) -> NDArray[np.float32]:
+        """The inputs of all steps of these sequences without static variables, one sequence after another."""
+        return self.inputs.rows(self.measured, chosen)
+
+    def shares_of(self, chosen: Indices) -> NDArray[np.float32]:
+        """The shares of these sequences, (B, features)."""
+        assert self.shares is not None
+        return self.shares.batch(self.rows(chosen), gather(self.offset, chosen)[1])
+
+    def _inputs(self, chosen: Indices, real: Tensor) -> Tensor:
+        """The inputs of these sequences, (T, B, inputs), with zeros after the end of a sequence."""
+        sequences, steps = real.shape
+        x = torch.empty(*((steps, sequences) if self.step_first else (sequences, steps)), self.width, dtype=REAL)
+        number, rows = np.arange(sequences), x.view(-1, self.width).numpy()
+        first, apart = (number, sequences) if self.step_first else (steps * number, 1)
+        rows[first, self.inputs.width :] = self.static.numpy()[chosen]
+        self.inputs.fill(self.measured, chosen, rows, first, apart, steps)
+        return x if self.step_first else x.transpose(0, 1)
 
     def targets(self, chosen: Indices) -> tuple[NDArray[Any], NDArray[np.bool_] | slice]:
-        """The known targets of these sequences, and which of all their targets are known; on the CPU."""
+        """The known targets of these sequences, and which of all their targets are known."""
         if self.counts is None:
             return self.y.numpy()[chosen], slice(None)
         steps = gather(self.offset, chosen)[0]
@@ -151,20 +162,24 @@ class Sequences:
 
     def _places(self, chosen: Indices) -> Places:
         """Where the steps of these sequences are."""
-        lengths, begin = (torch.from_numpy(part[chosen]).to(self.x.device) for part in (self.lengths, self.offset[:-1]))
-        steps = max(1, int(self.lengths[chosen].max(initial=1)))
-        step = torch.arange(steps, device=self.x.device)
+        lengths, begin = (torch.from_numpy(part[chosen]) for part in (self.lengths, self.offset[:-1]))
+        step = torch.arange(max(1, int(self.lengths[chosen].max(initial=1))))
         real = step < lengths.unsqueeze(-1)
-        return Places(real, torch.where(real, begin.unsqueeze(-1) + step, 0), lengths, self.step_first)
+        return Places(real, torch.where(real, begin.unsqueeze(-1) + step, 0), lengths)
 
+    @cached_property
     def digest(self) -> str:
         """A digest of all of it, by which a checkpoint recognises its data."""
-        parts = (self.x, self.time, self.static, self.y, self.counts)
-        found = hashlib.sha256(self.offset.tobytes())
-        for part in parts:
-            if part is not None:
-                found.update(part.cpu().numpy().tobytes())
+        found = hashlib.sha256()
+        for part in (*self.measured, *(each.numpy() for each in (self.static, self.y, self.counts) if each is not None)):
+            found.update(np.ascontiguousarray(part).data)
         return found.hexdigest()[:16]
+
+
+def once(values: Tensor) -> Samples:
+    """One sample for each sequence, from values (B, ...)."""
+    lengths = torch.ones(len(values), dtype=torch.int64)
+    return Samples(values.unsqueeze(0), torch.zeros(1, len(values), dtype=torch.float64), lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,19 +190,14 @@ class EventTask:
     train: Indices
     test: Indices
     size: int
-    name: str = field(default="")
     _order: dict[tuple[int, int], list[Indices]] = field(default_factory=dict, init=False)  # of the latest epoch
 
     def __repr__(self) -> str:
-        return f"EventTask({self.name or self.data.digest()}, {self.split_digest()}, size={self.size})"
+        return f"EventTask({self.data.digest}, {self.split_digest()}, size={self.size})"
 
     def split_digest(self) -> str:
         """A digest of which sequences are held out."""
         return hashlib.sha256(self.train.tobytes() + b"/" + self.test.tobytes()).hexdigest()[:16]
-
-    def to(self, device: torch.device, size: int) -> EventTask:
-        """The task on a device."""
-        return replace(self, data=self.data.to(device), name=self.name or self.data.digest())
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Batch number `index` of an epoch."""
@@ -222,9 +232,12 @@ def by_length(chosen: Indices, lengths: Indices) -> Indices:
 
 
 def in_batches(data: Sequences, chosen: Indices, size: int = AT_ONCE) -> Iterator[Indices]:
-    """These sequences in batches of similar length."""
+    """These sequences in batches of similar length, of fewer sequences where they are long."""
     ordered = by_length(chosen, data.lengths)
-    return (ordered[first : first + size] for first in range(0, len(ordered), size))
+    for first in range(0, len(ordered), size):
+        some = ordered[first : first + size]
+        parts = -(-len(some) * int(data.lengths[some[-1]]) * data.width // MOST_INPUTS)
+        yield from (part for part in np.array_split(some, min(max(1, parts), len(some))))
 
 
 def split(events: Events, found: Targets, share: float, random: Any, stratify: bool) -> tuple[Indices, Indices]:

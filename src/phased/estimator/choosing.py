@@ -81,7 +81,7 @@ def followed(data: Sequences, chosen: Indices, scaling: Scaling, target: Number)
     for variable in np.flatnonzero(np.array(scaling.numbers, bool) & (values.factor > 0) & (scaling.slopes == 0)).tolist():
         factor = 1 / (float(values.factor[variable]) * target.spread)
         with np.errstate(over="ignore", invalid="ignore"):  # values may be much larger than targets
-            varies = float((y - factor * data.x[:, variable].numpy()[steps].astype(np.float64)).var())
+            varies = float((y - factor * data.measured.last(variable, steps).astype(np.float64)).var())
         if varies < least:
             least, found = varies, (variable, factor, (float(values.center[variable]) - target.center) / target.spread)
     return found

@@ -10,7 +10,6 @@ import torch
 
 from phased.estimator.batches import Indices, Sequences, in_batches
 from phased.estimator.network import SHARES, Network
-from phased.estimator.ragged import gather
 from phased.estimator.ridge import Ridge
 from phased.estimator.summary import REAL
 from phased.estimator.targets import Classes, Target
@@ -32,8 +31,7 @@ def convolve(network: Network, data: Sequences, chosen: Indices, target: Target,
     assert shares is not None
     assert linear is not None
     chosen = np.random.default_rng(seed).permutation(chosen)[:MOST]
-    steps, offset = gather(data.offset, chosen)
-    shares.fit_rows(data.x.numpy()[steps], offset, seed)
+    shares.fit_to(lambda some: data.rows(chosen[some]), data.lengths[chosen], seed)
     data = replace(data, shares=shares)
     rows: dict[int, Any] = {}
     for some in in_batches(data, chosen):

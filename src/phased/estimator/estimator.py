@@ -26,7 +26,7 @@ from phased.estimator.convolutions import convolve
 from phased.estimator.events import Events
 from phased.estimator.folder import SavedMixin, plain
 from phased.estimator.gates import Opening
-from phased.estimator.inputs import Inputs, elapsed
+from phased.estimator.inputs import Inputs, Measured
 from phased.estimator.network import CELLS, Network, Part
 from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
@@ -176,7 +176,9 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         if again and first.trained.course.best and first.part != "convolutions":
             apart = None if folder is None else folder / training.ALL
             try:
-                second = self._trained(data, everyone, test, batch, seed, apart, first.opening, first.trained.course.best)
+                second = self._trained(
+                    first.trained.task.data, everyone, test, batch, seed, apart, first.opening, first.trained.course.best
+                )
                 interrupted = second.course.interrupted
             except KeyboardInterrupt:  # before its first batch: the first network is kept
                 interrupted = True
@@ -232,7 +234,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
                 course = replace(tried[-1].trained.course, interrupted=True)
                 tried[-1] = tried[-1]._replace(trained=tried[-1].trained._replace(course=course))
                 break
-            tried.append(Candidate.of(opening, "network", trained, trained.task.data, test, self._target))
+            data = trained.task.data  # with summaries
+            tried.append(Candidate.of(opening, "network", trained, data, test, self._target))
             if trained.course.interrupted:
                 break
         return tried
@@ -275,7 +278,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             torch.manual_seed(seed)
             network = self._network(data.counts is not None, opening)
             data = replace(data, step_first=not isinstance(network.rnn, PhasedRNN))
-            if data.counts is None:
+            if data.counts is None and data.summary is None:
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
             network.measure(data.batch(some) for some in in_batches(data, train))
@@ -289,19 +292,14 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         return None if self.updates is None else float(self.updates)
 
     def _sequences(self, events: Events, encoded: Targets) -> Sequences:
-        """Inputs and encoded targets as tensors."""
-        static = self.scaling_.static_inputs(events.static)
-        since = elapsed(events, self.scaling_)
-        checks.check_reach(events, since, self.scaling_)
-        made = Inputs(self.scaling_.numbers, self.scaling_.span_in_gaps)
-        rows = made.batch(events, self.scaling_, since, extra=static.shape[1])
-        rows[:, made.width :] = static.repeat(events.lengths, 0)
+        """Scaled values, from which batches are made, and encoded targets as tensors."""
+        measured = Measured.of(events, self.scaling_)
+        checks.check_reach(events, measured.time, self.scaling_)
         y, counts = torch.from_numpy(encoded.y), encoded.counts
         return Sequences(
-            torch.from_numpy(rows),
-            torch.from_numpy(since),
-            torch.from_numpy(static),
-            np.asarray(events.offset),
+            Inputs(self.scaling_.numbers, self.scaling_.span_in_gaps),
+            measured,
+            torch.from_numpy(self.scaling_.static_inputs(events.static)),
             y.float() if y.is_floating_point() else y,
             None if counts is None else torch.from_numpy(counts),
         )
@@ -335,7 +333,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         steps = len(events.time)
         nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
         device = one_device(self.device).device
-        data = replace(self._sequences(events, nothing), shares=network.shares).to(device)
+        data = replace(self._sequences(events, nothing), shares=network.shares)
         if device.type != "cpu":
             network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error
         found = training.answers(network, data, np.arange(len(events)))

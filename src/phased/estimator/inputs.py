@@ -11,15 +11,19 @@ median gaps or, since the first step, in median spans.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phased.estimator.events import Events
+from phased.estimator.ragged import gather, offsets
 from phased.estimator.scaling import Array, Scaling
 from phased.ops.native import core
 
 Rows = NDArray[np.float32]
+Indices = NDArray[np.int64]
 
 SPREAD = 0.05
 """The square is added to the variance of the measurements so far, in scaled units. One measurement has a variance of 0."""
@@ -27,6 +31,42 @@ MOST = 8.0
 """Largest absolute deviation, change and rate."""
 SOON = 0.3
 """Added to the time between two measurements, in median gaps, before a change is divided by this time."""
+
+
+class Measured(NamedTuple):
+    """Measured values of sequences, from which inputs are computed. `Events` describes the arrays.
+
+    Args:
+        time: times since the first step of the sequence, in median gaps.
+        value: scaled values.
+
+    Shape:
+        - offset: (n + 1,) int64
+        - entry: (S + 1,) int64
+        - time: (S,) float64
+        - variable: (M,) int32
+        - value: (M,) float32
+    """
+
+    offset: Indices
+    entry: Indices
+    time: Array
+    variable: NDArray[np.int32]
+    value: Rows
+
+    @classmethod
+    def of(cls, events: Events, scaling: Scaling) -> Measured:
+        """Scale the times and values of sequences."""
+        return cls(events.offset, events.entry, elapsed(events, scaling), events.variable, scaling.values_of(events))
+
+    def last(self, variable: int, steps: Indices) -> Rows:
+        """Return the last known value of a variable at these steps, 0 before the first measurement."""
+        at = np.flatnonzero(self.variable == variable)
+        when = np.searchsorted(self.entry, at, "right") - 1
+        found = np.searchsorted(when, steps, "right") - 1
+        begin = self.offset[np.searchsorted(self.offset, steps, "right") - 1]
+        known = np.append(when, -1)[found] >= begin
+        return np.where(known, np.append(self.value[at], np.float32(0))[found], np.float32(0))
 
 
 class Inputs:
@@ -96,29 +136,47 @@ class Inputs:
         edges: list[int] = np.cumsum([self.variables] * 3 + [2] + [len(self.own)] * 3).tolist()
         return edges
 
-    def batch(self, events: Events, scaling: Scaling, since: Array, extra: int = 0) -> NDArray[np.float32]:
-        """Return the inputs of all steps, (steps, width + extra). The extra columns are zeros. `since` is from `elapsed`."""
-        made = np.zeros((len(events.time), self.width + extra), np.float32)
-        values = scaling.values_of(events).astype(np.float32)
+    def rows(self, measured: Measured, chosen: Indices) -> Rows:
+        """Return the inputs of all steps of some sequences, (steps, width)."""
+        offset = offsets(np.diff(measured.offset)[chosen])
+        x = np.empty((offset[-1], self.width), np.float32)
+        self.fill(measured, chosen, x, offset[:-1])
+        return x
+
+    def fill(self, measured: Measured, chosen: Indices, x: Rows, first: Indices, apart: int = 1, steps: int = 0) -> None:
+        """Write the inputs of some sequences to rows of x, in place.
+
+        Args:
+            chosen: numbers of the sequences.
+            x: rows of at least `width` columns. Further columns are copied from the first row of a sequence to its other rows.
+            first: row of the first step of each of the sequences.
+            apart: number of rows from a step to the next step of the same sequence.
+            steps: number of rows per sequence. The rows after the last step become zeros.
+        """
         if self.core is not None:
-            arrays = events.offset, events.entry, since, events.variable, values, made
-            self.core.batch(len(events), made.shape[1], *(array.ctypes.data for array in arrays))
-            return made
-        order = np.argsort(-events.lengths, kind="stable")
-        x = np.zeros((len(events), self.width), np.float32)
-        state = {name: np.zeros((len(events), size)) for name, size in self.kept().items()}
-        for step in range(int(events.lengths.max(initial=0))):
-            at = events.offset[order[: int((events.lengths > step).sum())]] + step  # the longest sequences come first
-            first, last = events.entry[at], events.entry[at + 1]
-            row = np.repeat(np.arange(len(at)), last - first)
-            entry = np.arange(len(row)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[row]
-            measured = np.full((len(at), self.variables), np.nan, np.float32)
-            measured[row, events.variable[entry]] = values[entry]
-            after = since[at] - since[at - 1] if step else np.zeros(len(at))
-            rows, parts = x[: len(at)], {name: part[: len(at)] for name, part in state.items()}
-            self.step(rows, parts, since[at], after, measured)
-            made[at, : self.width] = rows
-        return made
+            chosen, first = (np.ascontiguousarray(each, np.int64) for each in (chosen, first))
+            arrays = chosen, first, measured.offset, measured.entry, measured.time, measured.variable, measured.value, x
+            sizes = len(chosen), x.shape[1], apart, steps, torch.get_num_threads()
+            self.core.batch(sizes, [array.ctypes.data for array in arrays])
+            return
+        begin = measured.offset[chosen]
+        lengths = measured.offset[chosen + 1] - begin
+        for step in range(steps):
+            x[first[lengths <= step] + step * apart] = 0.0
+        order = np.argsort(-lengths, kind="stable")
+        row_of = np.zeros((len(chosen), self.width), np.float32)
+        state = {name: np.zeros((len(chosen), size)) for name, size in self.kept().items()}
+        for step in range(int(lengths.max(initial=0))):
+            own = order[: int((lengths > step).sum())]  # the longest sequences come first
+            at = begin[own] + step
+            entry, ends = gather(measured.entry, at)
+            values = np.full((len(at), self.variables), np.nan, np.float32)
+            values[np.repeat(np.arange(len(at)), np.diff(ends)), measured.variable[entry]] = measured.value[entry]
+            after = measured.time[at] - measured.time[at - 1] if step else np.zeros(len(at))
+            rows, parts = row_of[: len(at)], {name: part[: len(at)] for name, part in state.items()}
+            self.step(rows, parts, measured.time[at], after, values)
+            x[first[own] + step * apart, : self.width] = rows
+            x[first[own] + step * apart, self.width :] = x[first[own], self.width :]
 
 
 def shared(variables: int) -> int:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from phased import check, clock
 from phased.estimator.checks import check_range, check_reach
 from phased.estimator.events import Events
-from phased.estimator.inputs import Inputs, elapsed, width
-from phased.estimator.ragged import offsets, padded, unpadded
+from phased.estimator.inputs import Inputs, Measured, width
+from phased.estimator.ragged import offsets, unpadded
 from phased.estimator.scaling import NUMBERS, Numbers, Scaling
 
 
@@ -107,10 +107,14 @@ class Normalise(nn.Module):
             torch.Size([50, 23])
         """
         scaling, events = self.scaling, self._events(input, time, lengths)
-        since = elapsed(events, scaling)
-        check_reach(events, since, scaling)
-        rows = Inputs(scaling.numbers, scaling.span_in_gaps).batch(events, scaling, since)
-        return padded(rows, events.lengths, input, self.batch_first)
+        found = Measured.of(events, scaling)
+        check_reach(events, found.time, scaling)
+        sequences, steps = np.arange(len(events)), input.shape[1 if self.batch_first and input.dim() == 3 else 0]
+        made = torch.empty(*input.shape[:-1], self.output_size, dtype=torch.float32, device="cpu")
+        first, apart = (sequences * steps, 1) if self.batch_first else (sequences, len(sequences))
+        inputs = Inputs(scaling.numbers, scaling.span_in_gaps)
+        inputs.fill(found, sequences, made.view(-1, self.output_size).numpy(), first, apart, steps)
+        return made.to(input.device, input.dtype if input.is_floating_point() else None)
 
     @property
     def scaling(self) -> Scaling:

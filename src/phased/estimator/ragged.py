@@ -97,15 +97,6 @@ def unpadded(input: Tensor, features: int, lengths: Any, batch_first: bool) -> t
     return x.detach().cpu()[valid_steps(steps, count).t()], count
 
 
-def padded(rows: NDArray[Any], lengths: NDArray[np.int64], like: Tensor, batch_first: bool) -> Tensor:
-    """Steps (N, F) padded with zeros to the sizes of `like`, on its device, and in its dtype if that is floating point."""
-    steps = like.shape[1 if batch_first and like.dim() == 3 else 0]
-    made = torch.zeros(len(lengths), steps, rows.shape[1], dtype=torch.float32, device="cpu")
-    made[valid_steps(steps, torch.from_numpy(lengths)).t()] = torch.from_numpy(rows)
-    found = made.squeeze(0) if like.dim() == 2 else made if batch_first else made.transpose(0, 1)
-    return found.to(like.device, like.dtype if like.is_floating_point() else None)
-
-
 def check_rounding(time: NDArray[Any], sequence: NDArray[np.int64], where: Callable[[int], str]) -> None:
     """Raise a ValueError about a time that equals or neighbours the time before in a dtype that has no whole numbers there.
 

@@ -25,6 +25,8 @@ ROUNDING = 1e-12
 """A clock that differs from the time by this part of its values, or less, has no other information than the time."""
 STEEPEST = 1e250
 """Largest increase of a clock per unit of time. The product with any time is finite."""
+CHUNK = 1 << 18
+"""Number of measurements that are scaled at once."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -143,9 +145,13 @@ class Scaling:
         """The number of inputs made from static variables: one for each level, or the number and whether it is known."""
         return sum(len(levels) or 2 for levels in self.levels)
 
-    def values_of(self, events: Events) -> Array:
+    def values_of(self, events: Events) -> NDArray[np.float32]:
         """Return the scaled values of all measurements, (M,)."""
-        return self.values(without_time(events, self.slopes), events.variable)
+        made, values = np.empty(len(events.value), np.float32), without_time(events, self.slopes)
+        for first in range(0, len(made), CHUNK):  # numbers in float64 take several times the memory of the result
+            own = slice(first, first + CHUNK)
+            made[own] = self.values(values[own], events.variable[own])
+        return made
 
     def static_inputs(self, static: Array) -> NDArray[np.float32]:
         """(n, statics) to (n, static_features): 0 where a value is unknown, or a code was not there in training."""

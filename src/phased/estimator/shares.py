@@ -11,7 +11,7 @@ date at every step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phased.estimator.inputs import shared, width
-from phased.estimator.ragged import offsets, unpadded
+from phased.estimator.ragged import gather, offsets, unpadded
 from phased.ops.native import core
 
 KERNELS = 1600
@@ -39,6 +39,7 @@ CHUNK = 1024
 """Number of steps or sequences per block of computations in NumPy."""
 
 Integers = NDArray[np.int32]
+Indices = NDArray[np.int64]
 
 
 class Shares(nn.Module):
@@ -103,7 +104,8 @@ class Shares(nn.Module):
 
     def fit(self, input: Tensor, lengths: Any = None, seed: int = 0) -> Shares:
         """Draw the kernels, and measure their thresholds on training sequences, given as for `forward`."""
-        return self.fit_rows(*self._rows(input, lengths), seed)
+        x, offset = self._rows(input, lengths)
+        return self.fit_to(lambda some: x[gather(offset, some)[0]], np.diff(offset), seed)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, input: Tensor, lengths: Any = None) -> Tensor:
@@ -132,10 +134,16 @@ class Shares(nn.Module):
         x, count = unpadded(input, self.input_size, lengths, self.batch_first)
         return x.float().numpy(), offsets(count)
 
-    def fit_rows(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> Shares:
-        """Draw the kernels, and measure their thresholds on training sequences. `batch` describes the arguments."""
-        self.draw(int(np.diff(offset).max(initial=0)), seed)
-        self.measure(x, offset, seed)
+    def fit_to(self, rows: Callable[[Indices], NDArray[np.float32]], lengths: Indices, seed: int) -> Shares:
+        """Do the same with rows that are made when they are needed.
+
+        Args:
+            rows: returns the rows of inputs of some sequences, one sequence after another.
+            lengths: number of steps of each sequence.
+            seed: the same seed draws the same kernels.
+        """
+        self.draw(int(lengths.max(initial=0)), seed)
+        self.measure(rows, lengths, seed)
         return self
 
     def draw(self, longest: int, seed: int) -> None:
@@ -160,16 +168,15 @@ class Shares(nn.Module):
         for name, values in {"column": column, "dilation": dilation, "channel": channel, "tap": tap}.items():
             getattr(self, name).copy_(torch.from_numpy(values))
 
-    def measure(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> None:
-        """Set the thresholds from random steps of random training sequences. `batch` describes the arguments."""
+    def measure(self, rows: Callable[[Indices], NDArray[np.float32]], lengths: Indices, seed: int) -> None:
+        """Set the thresholds from random steps of random training sequences. `fit_to` describes the arguments."""
         random = np.random.default_rng(seed)
-        sequences = np.flatnonzero(np.diff(offset))
-        sequences = random.permutation(sequences)[:SEQUENCES]
-        at = np.concatenate([np.arange(offset[i], offset[i + 1]) for i in sequences] or [np.zeros(0, np.int64)])
-        first = np.repeat(offset[sequences], offset[sequences + 1] - offset[sequences])
-        chosen = random.permutation(len(at))[:STEPS]
+        sequences = random.permutation(np.flatnonzero(lengths))[:SEQUENCES]
+        ends = lengths[sequences].cumsum()
+        first = np.repeat(ends - lengths[sequences], lengths[sequences])
+        chosen = random.permutation(len(first))[:STEPS]
         if len(chosen):
-            values = np.sort(self._values_at(x, at[chosen], first[chosen]), axis=0)
+            values = np.sort(self._values_at(rows(sequences), chosen, first[chosen]), axis=0)
             places = [int(quantile * (len(values) - 1)) for quantile in QUANTILES]
             self.threshold.copy_(torch.from_numpy(values[places]))
 

@@ -123,10 +123,10 @@ def hold(ratio_on: Tensor, budget: float | None) -> None:
 def answers(network: Network, data: Sequences, chosen: Indices) -> NDArray[np.float64]:
     """The network's outputs for these sequences in their order, (n, ...); at every step, (steps, ...) one after another."""
     network.eval()
-    found: dict[int, Any] = {}
+    found, device = {}, network.head.weight.device
     with flushed_denormals():
         for some in in_batches(data, chosen):
-            made = network(data.batch(some)).double().cpu().numpy()
+            made = network(data.batch(some).to(device)).double().cpu().numpy()
             for column, which in enumerate(some.tolist()):
                 found[which] = made[: data.lengths[which], column] if network.every_step else made[column]
     if not found:

@@ -276,10 +276,9 @@ void bind_online(nb::module_& m) {
            })
       .def(
           "batch",
-          [](const Inputs& self, int64_t sequences, int64_t stride, Address offset, Address entry, Address time, Address variable,
-             Address value, Address to) {
-            inputs(self, {sequences, stride, at<int64_t>(offset), at<int64_t>(entry), at<double>(time), at<int32_t>(variable),
-                          at<float>(value), at<float>(to)});
+          [](const Inputs& self, const std::vector<int64_t>& sizes, const std::vector<Address>& a) {
+            inputs(self, {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], at<int64_t>(a[0]), at<int64_t>(a[1]), at<int64_t>(a[2]),
+                          at<int64_t>(a[3]), at<double>(a[4]), at<int32_t>(a[5]), at<float>(a[6]), at<float>(a[7])});
           },
           nb::call_guard<nb::gil_scoped_release>())
       // One step of one sequence. state: the arrays of InputState, one after another. values: of all variables, NaN where not
@@ -293,7 +292,7 @@ void bind_online(nb::module_& m) {
         double* since = at<double>(state);
         double *count = since + variables, *mean = count + variables;
         self.step(at<float>(x), {since, count, mean, mean + numbers}, now, after, measured.data(),
-                  static_cast<int64_t>(measured.size()));
+                  static_cast<int64_t>(measured.size()), [](float age) { return std::log1p(age); });
       });
   nb::class_<Shares>(m, "Shares")
       .def("__init__",

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
+
+#include "threads.h"
 
 namespace phased {
 
@@ -29,6 +32,26 @@ struct InputState {
   double *since, *count, *mean, *square;
 };
 
+// Logarithms of 1 + x, remembered: variables that were last measured at the same step have the same age, and ages recur at
+// regular times.
+class Logarithms {
+ public:
+  float operator()(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof x);
+    Known& known = known_[(bits * 2654435769u) >> (32 - kBits)];
+    if (known.x != x) known = {x, std::log1p(x)};
+    return known.y;
+  }
+
+ private:
+  static constexpr int kBits = 10;
+  struct Known {
+    float x, y;
+  };
+  Known known_[1 << kBits] = {};
+};
+
 struct Inputs {
   InputSizes sizes;
   std::vector<int64_t> number;  // index of each variable among the numbers, or -1 (variables)
@@ -37,7 +60,10 @@ struct Inputs {
 
   // Computes the inputs of a step in place: `x` contains the row of the previous step, or zeros. now: time since the first step.
   // after: time since the previous step. Both are in median gaps.
-  void step(float* x, const InputState& state, double now, double after, const Measured* measured, int64_t count) const {
+  // log1p: returns the logarithm of 1 + x.
+  template <class Log>
+  void step(float* x, const InputState& state, double now, double after, const Measured* measured, int64_t count,
+            Log&& log1p) const {
     const int64_t variables = sizes.variables, numbers = sizes.numbers;
     float *value = x, *mask = value + variables, *age = mask + variables, *times = age + variables;
     float *deviation = times + 2, *change = deviation + numbers, *rate = change + numbers, *spread = rate + numbers;
@@ -62,17 +88,19 @@ struct Inputs {
       mask[v] = 1;
       state.since[v] = now;
     }
-    for (int64_t v = 0; v < variables; v++) age[v] = std::log1p(static_cast<float>(now - state.since[v]));
+    for (int64_t v = 0; v < variables; v++) age[v] = log1p(static_cast<float>(now - state.since[v]));
     times[0] = static_cast<float>(std::log1p(after));
     times[1] = static_cast<float>(now / span);
   }
 };
 
-// Concatenated sequences. The steps of sequence i are offset[i] to offset[i + 1], and the measurements of step s are entry[s] to
-// entry[s + 1]. The inputs of step s are written to row s of `to`, with `stride` numbers per row.
+// Sequences whose inputs are written. The steps of sequence i are offset[i] to offset[i + 1], and the measurements of step s are
+// entry[s] to entry[s + 1]. Step t of sequence chosen[i] is row first[i] + t * apart of `to`, with `stride` numbers per row. The
+// numbers after the inputs are those of the first row of the sequence. Rows after the end of the sequence are zeros, up to `steps`
+// rows.
 struct InputBatch {
-  int64_t sequences, stride;
-  const int64_t *offset, *entry;
+  int64_t sequences, stride, apart, steps, threads;
+  const int64_t *chosen, *first, *offset, *entry;
   const double* time;  // since the first step of the sequence, in median gaps
   const int32_t* variable;
   const float* value;
@@ -81,25 +109,33 @@ struct InputBatch {
 
 inline void inputs(const Inputs& made, const InputBatch& batch) {
   const InputSizes& sizes = made.sizes;
-  std::vector<double> memory;
-  std::vector<Measured> measured;
-  for (int64_t i = 0; i < batch.sequences; i++) {
-    memory.assign(2 * (sizes.variables + sizes.numbers), 0.0);
-    const InputState state{memory.data(), memory.data() + sizes.variables, memory.data() + 2 * sizes.variables,
-                           memory.data() + 2 * sizes.variables + sizes.numbers};
-    for (int64_t s = batch.offset[i]; s < batch.offset[i + 1]; s++) {
-      float* row = batch.to + s * batch.stride;
-      const bool first = s == batch.offset[i];
-      if (first)
-        std::fill_n(row, sizes.width(), 0.0f);
-      else
-        std::copy_n(row - batch.stride, sizes.width(), row);
-      measured.clear();
-      for (int64_t m = batch.entry[s]; m < batch.entry[s + 1]; m++) measured.push_back({batch.variable[m], batch.value[m]});
-      made.step(row, state, batch.time[s], first ? 0.0 : batch.time[s] - batch.time[s - 1], measured.data(),
-                static_cast<int64_t>(measured.size()));
+  std::vector<int64_t> lengths(batch.sequences);
+  for (int64_t i = 0; i < batch.sequences; i++) lengths[i] = batch.offset[batch.chosen[i] + 1] - batch.offset[batch.chosen[i]];
+  const auto parts = share(lengths.data(), batch.sequences, batch.threads);
+  in_parallel(parts.size(), [&](int64_t thread) {
+    std::vector<double> memory;
+    std::vector<Measured> measured;
+    Logarithms logarithms;
+    for (int64_t i : parts[thread]) {
+      memory.assign(2 * (sizes.variables + sizes.numbers), 0.0);
+      const InputState state{memory.data(), memory.data() + sizes.variables, memory.data() + 2 * sizes.variables,
+                             memory.data() + 2 * sizes.variables + sizes.numbers};
+      const int64_t begin = batch.offset[batch.chosen[i]];
+      float *row = batch.to + batch.first[i] * batch.stride, *before = nullptr;
+      for (int64_t s = begin; s < begin + lengths[i]; s++, row += batch.apart * batch.stride) {
+        if (before)
+          std::copy_n(before, batch.stride, row);
+        else
+          std::fill_n(row, sizes.width(), 0.0f);
+        measured.clear();
+        for (int64_t m = batch.entry[s]; m < batch.entry[s + 1]; m++) measured.push_back({batch.variable[m], batch.value[m]});
+        made.step(row, state, batch.time[s], before ? batch.time[s] - batch.time[s - 1] : 0.0, measured.data(),
+                  static_cast<int64_t>(measured.size()), logarithms);
+        before = row;
+      }
+      for (int64_t s = lengths[i]; s < batch.steps; s++, row += batch.apart * batch.stride) std::fill_n(row, batch.stride, 0.0f);
     }
-  }
+  });
 }
 
 }  // namespace phased

@@ -56,7 +56,8 @@ bool OnlineModel::take(uint8_t* memory, StackState<float>& state, double time, c
   const float last = sequence.x[since];
   for (const Measured& each : measured)
     if (sequence.inputs.count[each.variable] == 0) sequence.first[each.variable] = each.value;
-  inputs.step(sequence.x, sequence.inputs, now, after, measured.data(), static_cast<int64_t>(measured.size()));
+  inputs.step(sequence.x, sequence.inputs, now, after, measured.data(), static_cast<int64_t>(measured.size()),
+              [](float x) { return std::log1p(x); });
   const std::vector<float> columns = summaries(sequence, std::exp(-rate * (sequence.x[since] - last)), steps);
   std::copy_n(bias.get(), sizes.outputs, out);
   if (shares) {
