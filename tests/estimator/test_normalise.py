@@ -131,6 +131,16 @@ def test_every_form_of_a_batch_gives_the_same_features_and_padding_has_no_effect
     assert torch.equal(shares(whole[:17, 2]), shares(whole, LENGTHS)[2])
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("shape", [(0, 2, 3), (5, 0, 3), (0, 3), (0, 0, 3)])
+def test_batches_without_steps_or_sequences_have_features_of_their_shape(shape, batch_first):
+    normalise = Normalise(3, batch_first)
+    normalise.load_state_dict(FITTED.state_dict())
+    assert normalise(torch.zeros(shape), torch.zeros(shape[:-1])).shape == (*shape[:-1], 23)
+    again = Normalise(3, batch_first).fit(torch.zeros(shape), torch.zeros(shape[:-1]))
+    assert again(torch.ones(1, 3), torch.ones(1)).isfinite().all()
+
+
 def test_integers_of_time_are_exact():
     micros = (TIME * 10).long() * 100_000 + 1_700_000_000_000_000
     assert torch.equal(
