@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from phased.estimator.batches import Indices, Sequences, in_batches
-from phased.estimator.network import SHARES, Network
-from phased.estimator.ridge import Ridge
+from phased.estimator.batches import Indices, Sequences
+from phased.estimator.network import Network
+from phased.estimator.ridge import Features, Ridge
 from phased.estimator.summary import REAL
 from phased.estimator.targets import Classes, Target
 
@@ -33,13 +33,16 @@ def convolve(network: Network, data: Sequences, chosen: Indices, target: Target,
     chosen = np.random.default_rng(seed).permutation(chosen)[:MOST]
     shares.fit_to(lambda some: data.rows(chosen[some]), data.lengths[chosen], seed)
     data = replace(data, shares=shares)
-    rows: dict[int, Any] = {}
-    for some in in_batches(data, chosen):
-        batch = data.batch(some)
-        found = network.pieces(network.summaries(batch)).numpy()
-        rows |= dict(zip(some.tolist(), zip(batch.streams[SHARES].x[0].numpy(), found, strict=True), strict=True))
-    first, second = (np.stack(part) for part in zip(*(rows[which] for which in chosen.tolist()), strict=True))
-    ridge = Ridge.of(first, data.y.numpy()[chosen], len(target.values) if isinstance(target, Classes) else None, second)
+    assert data.summary is not None
+    summary = data.summary
+
+    def rows(some: Indices) -> NDArray[np.float32]:
+        """Shares and pieces of sequences."""
+        which = chosen[some]
+        return np.concatenate([data.shares_of(which), network.pieces(summary[torch.from_numpy(which)]).numpy()], 1)
+
+    kinds = shares.features, network.pieces.start.numel()
+    ridge = Ridge.of(Features(rows, kinds), data.y.numpy()[chosen], len(target.values) if isinstance(target, Classes) else None)
     linear.weight.copy_(torch.from_numpy(ridge.weight).to(REAL))
     linear.bias.copy_(torch.from_numpy(ridge.bias).to(REAL))
     return data
