@@ -32,6 +32,9 @@ METHODS = {
     "phased.classifier:Session": "push run follow",
     "phased.classifier:EventEmbedding": "",
     "phased.classifier:crop": "",
+    "phased.estimator:Normalise": "forward",
+    "phased.estimator:NormaliseStream": "push shares",
+    "phased.estimator:Shares": "",
     "phased.estimator:Events": "of read labels labelled describe dense",
 }
 NOT_CALLED = {"phased.classifier:Classifier", "phased.classifier:Session", "phased.estimator:Online"}

@@ -1,7 +1,9 @@
 """Settings from the times of a data set: periods between its gaps and its spans, and an open ratio with which units open."""
 
 import os
+import re
 import tarfile
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from phased import LogUniform, PhasedLSTM, fitted, never_open, updates, wake
 from phased.clock import read
 from strategies import clocks
 
+pytestmark = pytest.mark.filterwarnings("ignore:ratio_on must leave a unit")  # most sequences here are short
+FEW_UPDATES = r"ratio_on must leave a unit at least 20 updates in a sequence, got "
 HOURS = [torch.arange(97) / 2, torch.arange(48) / 2, torch.arange(95) / 2]
 
 
@@ -102,6 +106,38 @@ def test_bursts_give_periods_from_within_a_burst_to_the_whole_recording():
 def test_long_sequences_are_thinned_and_give_the_ratio_of_the_whole():
     assert fitted(clocks(100_000, 1, span=1e5))["ratio_on"] == 0.05
     assert fitted([torch.arange(1000)] * 300)["ratio_on"] == 0.05
+
+
+@pytest.mark.parametrize(
+    "steps, ratio, message", [(200, 0.05, "0.05, .* 10 .* 200 .* ratio_on=0.1 "), (15, 0.9, "0.9, .* ratio_on=1 ")]
+)
+def test_an_open_ratio_that_leaves_few_updates_is_a_warning_at_the_callers_line(steps, ratio, message):
+    times = [clocks(1000, 1).flatten(), *(clocks(steps, 1).flatten() for _ in range(2)), torch.tensor([])]
+    with pytest.warns(UserWarning, match=FEW_UPDATES + message) as found:
+        assert fitted(times, ratio_on=ratio)["ratio_on"] == ratio
+    assert [each.filename for each in found] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.integers(2, 1000), st.sampled_from([0.01, 0.05, 0.3, 1.0]))
+def test_few_updates_are_a_warning_and_the_ratio_that_it_names_gives_none(steps, ratio):
+    times = torch.arange(steps) ** 1.1
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        made = fitted(times, ratio_on=ratio)["ratio_on"]
+    assert len(found) == (made < 1 and made * steps < 20)
+    for each in found:
+        named = float(re.search(r"Pass ratio_on=(\S+)", str(each.message)).group(1))
+        assert named * steps >= 20 or named == 1
+        assert fitted(times, ratio_on=named)["ratio_on"] == named
+
+
+def test_the_number_of_updates_in_the_warning_is_that_of_a_layer():
+    times = [clocks(200, 1).flatten() for _ in range(20)]
+    with pytest.warns(UserWarning, match="a median of 10 updates in 200 steps"):
+        rnn = PhasedLSTM(1, 2000, **fitted(times))
+    counts = torch.stack([updates(rnn, each).double() for each in times])
+    assert counts.mean().item() == pytest.approx(10, rel=0.05)
 
 
 NO_GAP = r"a sequence with two steps at different times, got .* and none\. .* set period= by hand"

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from phased import check, clock
+from phased import check, clock, notice
 from phased.clock import Clocks
 from phased.gate import LONGEST_PERIOD, phase
 from phased.init import LogUniform
@@ -19,6 +19,8 @@ SHARE = 0.99
 """Part of these units that have to open in at least half of the sequences."""
 SEQUENCES, STEPS = (16, 128), 1 << 14
 """From 16 sequences, if they are long, to 128 are read for the ratio, and at most so many steps of all of them together."""
+FEW = 20
+"""A unit learns little from sequences in which it has fewer updates than this."""
 
 
 class Fitted(TypedDict):
@@ -54,11 +56,14 @@ def fitted(time: Any, lengths: Any = None, *, batch_first: bool = False, ratio_o
         ValueError: Shapes do not fit; times are not finite, go backwards or were made equal by rounding; no sequence has two
             steps at different times, so that there is no gap; or ratio_on is not in (0, 1].
 
+    Warns:
+        UserWarning: The open ratio leaves a unit fewer than 20 updates in the median sequence.
+
     Example:
         >>> import torch
         >>> from phased import PhasedLSTM, fitted
         >>> hours = [torch.arange(97) / 2, torch.arange(48) / 2, torch.arange(95) / 2]
-        >>> settings = fitted(hours)
+        >>> settings = fitted(hours, ratio_on=0.25)
         >>> settings["period"]
         LogUniform(low=1.0, high=47.0)
         >>> rnn = PhasedLSTM(3, 8, **settings)
@@ -66,6 +71,13 @@ def fitted(time: Any, lengths: Any = None, *, batch_first: bool = False, ratio_o
     check.flag("batch_first", batch_first)
     check.number("ratio_on", ratio_on, low=0.0, low_open=True, high=1.0)
     data = clock.read(time, lengths, batch_first)
+    found = settings(data, float(ratio_on))
+    warn_few(data, found["ratio_on"])
+    return found
+
+
+def settings(data: Clocks, ratio_on: float) -> Fitted:
+    """The settings for these times, with `ratio_on` or a larger open ratio."""
     gaps, spans = data.gaps(), data.spans()
     gaps, moving = gaps[gaps > 0], spans[spans > 0]
     if not len(gaps):
@@ -79,7 +91,19 @@ def fitted(time: Any, lengths: Any = None, *, batch_first: bool = False, ratio_o
             f"time must span at most {LONGEST_PERIOD:g}, got a median span of {span:g}. Choose a larger unit of time."
         )
     law = LogUniform(min(2 * float(gaps.median()), span / 4), span)
-    return {"period": law, "ratio_on": max(float(ratio_on), open_ratio(data, law))}
+    return {"period": law, "ratio_on": max(ratio_on, open_ratio(data, law))}
+
+
+def warn_few(data: Clocks, ratio_on: float) -> None:
+    """Warn if a unit has fewer than FEW updates in the median sequence: its open ratio times the steps."""
+    steps = int(data.lengths[data.lengths > 0].median())
+    if ratio_on < 1 and ratio_on * steps < FEW:
+        enough = min(1.0, math.ceil(100 * FEW / steps) / 100)
+        notice.warn(
+            f"ratio_on must leave a unit at least {FEW} updates in a sequence, got {ratio_on:g}, which leaves a median of "
+            f"{ratio_on * steps:.3g} updates in {steps} steps. Pass ratio_on={enough:g} to fitted, or begin with open gates and "
+            f"close them later: a layer with ratio_on=1.0 and learn_ratio_on=True, trained with phased.learn.OpenFirst."
+        )
 
 
 def open_ratio(data: Clocks, law: LogUniform) -> float:

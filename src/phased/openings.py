@@ -74,11 +74,12 @@ class Openings:
 
 def suggested(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
     """The settings of `fitted` for times like these, as keyword arguments of a layer; empty if they have none."""
-    from phased.fitting import fitted  # not with every layer
+    from phased import fitting  # not with every layer
 
     some = slice(max(1, GAPS // len(time)))
     try:
-        settings = fitted(time[:, some].cpu(), None if lengths is None else lengths[some].cpu(), ratio_on=ratio_on)
+        clocks = clock.read(time[:, some].cpu(), None if lengths is None else lengths[some].cpu())
+        settings = fitting.settings(clocks, ratio_on)
     except ValueError:  # times that stand still, or, with check_time=False, go backwards
         return ""
     law, ratio = settings["period"], settings["ratio_on"]

@@ -15,7 +15,7 @@ from phased import PhasedLSTM
 from phased.learn.average import Best
 from phased.learn.batch import Batch, Evaluation
 from phased.learn.device import make_fabric
-from phased.learn.loop import RISE, Pace, Training, flushed_denormals, one_cycle, set_pace
+from phased.learn.loop import RISE, OpenFirst, Pace, Training, flushed_denormals, one_cycle, set_pace
 from phased.learn.metric import sum_of_losses
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
 from phased_lab.paper.adding import Adding
@@ -158,6 +158,26 @@ def test_a_price_on_openness_lowers_the_open_ratio_and_a_model_without_a_penalty
     assert paid < 0.3 - 0.004 < free
     one, other = (numbers(train(f"{price} lstm", network=lstm, openness_cost=price)[0].curve) for price in (0.0, 10.0))
     assert one == other
+
+
+def test_gates_that_open_first_pay_nothing_and_close_later(train):
+    def ratios(folder, **options):
+        trained, model = train(folder, network=NetworkConfig(units=5, ratio_on=0.9), rate=0.01, epochs=4, **options)
+        return numbers(trained.curve), model.rnn.ratio_on_l0.mean().item()
+
+    free, never = ratios("free"), ratios("never", openness_cost=10.0, pricing=OpenFirst(1.0))
+    late, always = ratios("late", openness_cost=10.0, pricing=OpenFirst(0.5)), ratios("always", openness_cost=10.0)
+    assert never == free
+    assert late[0][:2] == free[0][:2]  # of four epochs
+    assert late[0][3] != free[0][3]
+    assert always[1] < late[1] < free[1]
+
+
+def test_a_schedule_without_a_cost_is_refused(train):
+    with pytest.raises(ValueError, match=r"pricing must come with an openness_cost above 0, got 0\. Set it: Training\("):
+        train(pricing=OpenFirst())
+    with pytest.raises(ValueError, match=r"free must be in \[0, 1\], got 1.5"):
+        OpenFirst(1.5)
 
 
 def test_times_reach_the_layer_exactly_under_mixed_precision(train, monkeypatch):

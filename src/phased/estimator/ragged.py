@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
+from phased import check
 from phased.clock import EXACT_FLOAT64, Clocks
 from phased.estimator.settings import Settings, check_lists, repeated
 from phased.estimator.units import in_unit, ticks_of
+from phased.schedule import valid_steps
 
 if TYPE_CHECKING:
     from phased.estimator.events import Events
@@ -81,6 +84,17 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
     length = offset[rows + 1] - offset[rows]
     new = np.concatenate([[0], np.cumsum(length)])
     return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new
+
+
+def unpadded(input: Tensor, features: int, lengths: Any, batch_first: bool) -> tuple[Tensor, Tensor]:
+    """The steps (N, D) of padded sequences, or of one sequence (T, D), that are data, on the CPU, and the lengths of all."""
+    check.sequences(input, features, batch_first)
+    if input.dim() == 2 and lengths is not None:
+        raise ValueError("lengths must be None for unbatched input: it has one sequence. Pass input[:length] instead.")
+    x = input.unsqueeze(0) if input.dim() == 2 else input if batch_first else input.transpose(0, 1)
+    batch, steps, _ = x.shape
+    count = check.lengths([steps] * batch if lengths is None else lengths, batch, steps, torch.device("cpu"))
+    return x.detach().cpu()[valid_steps(steps, count).t()], count
 
 
 def check_rounding(time: NDArray[Any], sequence: NDArray[np.int64], where: Callable[[int], str]) -> None:

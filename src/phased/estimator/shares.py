@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phased.estimator.inputs import shared
-from phased.estimator.ragged import gather
+from phased.estimator.inputs import shared, width
+from phased.estimator.ragged import gather, offsets, unpadded
 from phased.ops.native import core
 
 KERNELS = 1600
@@ -45,13 +45,17 @@ Indices = NDArray[np.int64]
 class Shares(nn.Module):
     """Random kernels, and the shares of steps of a sequence at which the values of the kernels exceed thresholds.
 
-    The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`phased.estimator.inputs`). If
-    they do not fit into `RING`, a random subset is used. Call `fit` or load a state dict to set the kernels.
+    The channels are the values, the gap, and the deviations, changes and rates in a row of inputs (`Normalise`). If they do not
+    fit into `RING`, a random subset is used. Call `fit` or load a state dict to set the kernels. `NormaliseStream` computes the
+    same shares event by event. The computation runs on the CPU and has no gradient.
 
     Args:
-        numbers: True for each numeric variable, False for each indicator of a text level.
+        numbers: number of variables. Or a list: True for each numeric variable, False for each indicator of a text level.
+        batch_first: whether input has the batch as its first dimension.
 
     Attributes:
+        input_size: number of features of a step.
+        features: number of shares.
         column: the column of each channel in a row of inputs, (channels,).
         dilation: dilations of the kernels, ascending, (KERNELS,).
         channel: channels of the kernels, (KERNELS, 3), padded with -1.
@@ -59,12 +63,13 @@ class Shares(nn.Module):
         threshold: thresholds of the kernels, (3, KERNELS).
 
     Example:
-        >>> import numpy as np
-        >>> from phased.estimator.shares import Shares
-        >>> x, offset = np.random.default_rng(0).normal(size=(90, 9)).astype(np.float32), np.array([0, 50, 90])
-        >>> shares = Shares([True]).fit(x, offset, seed=0)
-        >>> shares.batch(x, offset).shape == (2, shares.features)
-        True
+        >>> import torch
+        >>> from phased.estimator import Normalise, Shares
+        >>> x, time, lengths = torch.randn(50, 2, 3), torch.arange(50).unsqueeze(1).expand(50, 2), [50, 40]
+        >>> rows = Normalise(3).fit(x, time, lengths)(x, time, lengths)
+        >>> shares = Shares(3).fit(rows, lengths)
+        >>> shares(rows, lengths).shape
+        torch.Size([2, 4800])
     """
 
     column: Tensor
@@ -73,8 +78,10 @@ class Shares(nn.Module):
     tap: Tensor
     threshold: Tensor
 
-    def __init__(self, numbers: Sequence[bool]) -> None:
+    def __init__(self, numbers: int | Sequence[bool], batch_first: bool = False) -> None:
         super().__init__()
+        numbers = [True] * numbers if isinstance(numbers, int) else numbers
+        self.input_size, self.batch_first = width(len(numbers), sum(numbers)), batch_first
         self.columns = columns_of(len(numbers), sum(numbers))
         shapes: dict[str, tuple[int, ...]] = {"column": (min(len(self.columns), RING // (2 * TAPS)),), "dilation": (KERNELS,)}
         shapes |= {"channel": (KERNELS, MOST_CHANNELS), "tap": (KERNELS, HEAVY), "threshold": (len(QUANTILES), KERNELS)}
@@ -95,12 +102,40 @@ class Shares(nn.Module):
         """Return name, type and shape of the arrays of one sequence that arrives step by step. All start as zeros."""
         return [("ring", "i2", (self.length, len(self.column))), ("counts", "i4", tuple(self.threshold.shape))]
 
-    def fit(self, x: NDArray[np.float32], offset: NDArray[np.int64], seed: int) -> Shares:
-        """Draw the kernels, and measure their thresholds on training sequences. `batch` describes the arguments."""
+    def fit(self, input: Tensor, lengths: Any = None, seed: int = 0) -> Shares:
+        """Draw the kernels, and measure their thresholds on training sequences, given as for `forward`."""
+        x, offset = self._rows(input, lengths)
         return self.fit_to(lambda some: x[gather(offset, some)[0]], np.diff(offset), seed)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, input: Tensor, lengths: Any = None) -> Tensor:
+        """Compute the shares of sequences.
+
+        Args:
+            input: output of a `Normalise`.
+            lengths: number of steps of each sequence that are data. Default: all.
+
+        Shape:
+            - input: (T, B, input_size); (B, T, input_size) with `batch_first`; (T, input_size) without a batch.
+            - lengths: (B,).
+            - output: (B, features); (features,) without a batch.
+
+        Raises:
+            TypeError: input is no tensor.
+            ValueError: shapes do not fit, or the module has no kernels.
+        """
+        if not self.fits():
+            raise ValueError("Shares must be fitted, got one without valid kernels. Call fit(input), or load a state_dict.")
+        shares = torch.from_numpy(self.batch(*self._rows(input, lengths))).to(input)
+        return shares if input.dim() == 3 else shares[0]
+
+    def _rows(self, input: Tensor, lengths: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The steps of a padded batch that are data, as `batch` takes them."""
+        x, count = unpadded(input, self.input_size, lengths, self.batch_first)
+        return x.float().numpy(), offsets(count)
+
     def fit_to(self, rows: Callable[[Indices], NDArray[np.float32]], lengths: Indices, seed: int) -> Shares:
-        """Do the same with sequences in parts.
+        """Do the same with rows that are made when they are needed.
 
         Args:
             rows: returns the rows of inputs of some sequences, one sequence after another.
@@ -213,7 +248,7 @@ class Shares(nn.Module):
         column, dilation, channel, tap = (self._array(name) for name in ("column", "dilation", "channel", "tap"))
         read = channel >= 0
         exist = np.isin(column, self.columns).all() and (channel >= -1).all() and (channel < len(column)).all()
-        exist &= np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all()
+        exist &= np.isin(dilation, DILATIONS).all() and ((tap >= 0) & (tap < TAPS)).all() and np.diff(np.sort(tap)).all()
         ordered = read[:, 0].all() and (read[:, :-1] >= read[:, 1:]).all()
         return bool(exist and ordered and (np.diff(MOST_CHANNELS * dilation + read.sum(1)) >= 0).all())
 

@@ -33,10 +33,6 @@ class Samples(NamedTuple):
     time: Tensor
     lengths: Tensor
 
-    def to(self, device: torch.device | str) -> Samples:
-        """A copy on another device."""
-        return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
-
 
 class Place(NamedTuple):
     """The part of a batch that process `rank` of `world` processes computes, and the number of sequences of the whole batch."""

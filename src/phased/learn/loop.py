@@ -96,11 +96,16 @@ class Training:
 class OpenFirst:
     """Schedule of the openness cost: free at the beginning, then rising linearly.
 
-    Use it with gates that begin open, `ratio_on=1.0` and `learn_ratio_on=True`.
+    Use it with gates that begin open, `ratio_on=1.0` and `learn_ratio_on=True`. `phased.learn.fit` takes it as `pricing`. In a
+    loop of one's own it is a factor: `loss + cost * pricing(step / steps) * openness_cost(rnn)`.
 
     Args:
         free: part of the training without openness cost, in [0, 1]. After this part the cost rises linearly, to `1 - free` times
             `Training.openness_cost` at the end. Default: 0.4.
+
+    Raises:
+        TypeError: free is no number.
+        ValueError: free is not in [0, 1].
 
     Example:
         >>> from phased.learn import OpenFirst
@@ -172,7 +177,7 @@ def fit(
             Objective, optimizer and pricing need a `repr` that is the same in every process, as task and model do.
         optimizer: makes the optimiser from the model. Default: Adam for all parameters that require a gradient.
         best: ends the training early, and selects the final weights (`Best` or `Last`). Default: train for all epochs.
-        pricing: schedule of the factor of `training.openness_cost`. Default: the full cost in every step.
+        pricing: schedule of the factor of `training.openness_cost`, which must be above 0. Default: the full cost in every step.
         recorded: replay training steps as CUDA graphs, on one GPU. A small network, bound by Python, then trains several times
             as fast, with the same numbers up to rounding. Model, objective and penalty are called only until a step is recorded:
             they must do the same work for every batch of a size, read no values of tensors, and not depend on padding.
@@ -183,7 +188,8 @@ def fit(
     Raises:
         TypeError: the model lacks one of the methods of `phased.learn.Model`.
         ValueError: the checkpoint in the folder is damaged, of another training or of more epochs; a batch has fewer sequences
-            than there are processes; no label of an epoch counts; or the model's output does not have the shape of the labels.
+            than there are processes; pricing has no openness cost to multiply; no label of an epoch counts; or the model's
+            output does not have the shape of the labels.
         OSError: the folder cannot be written to.
         FloatingPointError: the loss is not finite.
     """
@@ -194,6 +200,8 @@ def fit(
         raise ValueError(f"recorded=True needs one GPU, got {where}. Use recorded=False.")
     if recorded and "mixed" in devices.precision:
         raise ValueError(f"recorded=True needs training in full precision, got {devices.precision!r}. Use recorded=False.")
+    if pricing is not None and not training.openness_cost:
+        raise ValueError("pricing must come with an openness_cost above 0, got 0. Set it: Training(openness_cost=0.1).")
     folder = files.named(folder)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not learned:

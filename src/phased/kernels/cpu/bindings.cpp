@@ -291,7 +291,20 @@ void bind_online(nb::module_& m) {
             inputs(self, {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], at<int64_t>(a[0]), at<int64_t>(a[1]), at<int64_t>(a[2]),
                           at<int64_t>(a[3]), at<double>(a[4]), at<int32_t>(a[5]), at<float>(a[6]), at<float>(a[7])});
           },
-          nb::call_guard<nb::gil_scoped_release>());
+          nb::call_guard<nb::gil_scoped_release>())
+      // One step of one sequence. state: the arrays of InputState, one after another. values: of all variables, NaN where not
+      // measured.
+      .def("step", [](const Inputs& self, Address x, Address state, double now, double after, Address values) {
+        const auto [variables, numbers] = self.sizes;
+        const float* given = at<float>(values);
+        std::vector<Measured> measured;
+        for (int64_t v = 0; v < variables; v++)
+          if (!std::isnan(given[v])) measured.push_back({v, given[v]});
+        double* since = at<double>(state);
+        double *count = since + variables, *mean = count + variables;
+        self.step(at<float>(x), {since, count, mean, mean + numbers}, now, after, measured.data(),
+                  static_cast<int64_t>(measured.size()), [](float age) { return std::log1p(age); });
+      });
   nb::class_<Shares>(m, "Shares")
       .def("__init__",
            [](Shares* self, int64_t channels, int64_t kernels, const std::vector<Address>& a) {
