@@ -100,7 +100,7 @@ def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     return first
 
 
-def check_rounding(time: NDArray[Any], sequence: NDArray[np.int64], where: Callable[[int], str]) -> None:
+def check_rounding(time: NDArray[Any], sequence: NDArray[Any], where: Callable[[int], str]) -> None:
     """Raise a ValueError about a time that equals or neighbours the time before in a dtype that has no whole numbers there.
 
     Rounding may then have changed the gap by as much as the gap itself: float32 UNIX seconds lie 128 s apart.
@@ -242,10 +242,12 @@ def check_events(events: Events) -> None:
         )
     for first, last in runs(events.offset, AT_ONCE):
         begin, end = events.offset[first], events.offset[last]
-        steps = torch.from_numpy(np.array(events.time[begin:end])), torch.from_numpy(np.diff(events.offset[first : last + 1]))
-        Clocks(*steps).check(
-            None, "Sort the events by time.", lambda at, begin=begin: f"in sequence {_id(events, begin + at)}", "Leave these steps out."
-        )
+
+        def place(at: int, begin: int = begin) -> str:
+            return f"in sequence {_id(events, begin + at)}"
+
+        clocks = np.array(events.time[begin:end]), np.diff(events.offset[first : last + 1])
+        Clocks(*map(torch.from_numpy, clocks)).check(None, "Sort the events by time.", place, "Leave these steps out.")
     for begin in range(0, measurements, AT_ONCE):
         for at in begin + np.flatnonzero(~np.isfinite(events.value[begin : begin + AT_ONCE]))[:1]:
             step = np.searchsorted(events.entry, at, "right") - 1

@@ -23,7 +23,7 @@ MOST = 50  # levels of a text variable, besides OTHER
 SEQUENCES = 10  # the fewest sequences in which a level occurs
 NEW = 0.9  # text with more different values per row is no category
 
-Levels = Mapping[str, tuple[str, ...]]
+Levels = dict[str, tuple[str, ...]]
 
 
 def filled(column: pl.Series) -> pl.Series:
@@ -205,7 +205,9 @@ def with_levels(events: Events, texts: Mapping[str, Sequence[str]], levels: Leve
     )
 
 
-def find_levels(parts: Iterable[tuple[Events, Mapping[str, Sequence[str]]]], names: Collection[str]) -> dict[str, tuple[str, ...]]:
+def find_levels(
+    parts: Iterable[tuple[Events, Mapping[str, Sequence[str]]]], names: Collection[str]
+) -> dict[str, tuple[str, ...]]:
     """Return the sorted levels of each text variable. Warns about text that is no category, which has none.
 
     Args:

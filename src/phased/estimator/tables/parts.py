@@ -84,9 +84,9 @@ class Part:
         return self.table.ids[self.first : self.first + self.count]
 
     @cached_property
-    def sequence(self) -> NDArray[np.int64]:
+    def sequence(self) -> NDArray[np.int32]:
         """Number of the sequence of each row, from 0 in each part."""
-        return self.frame[SEQUENCE].to_numpy().astype(np.int64) - self.first
+        return (self.frame[SEQUENCE].to_numpy() - np.uint32(self.first)).astype(np.int32)
 
     def times(self) -> Times:
         """The time of each row."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,28 +16,54 @@ from numpy.typing import NDArray
 from phased.estimator.events import Events
 from phased.estimator.ragged import offsets, starts
 from phased.estimator.settings import Merge, Settings
+from phased.estimator.tables import store
 from phased.estimator.tables.cells import find_levels, read_texts, read_values, with_levels
 from phased.estimator.tables.columns import MEDS
 from phased.estimator.tables.formats import open_source
 from phased.estimator.tables.parts import VARIABLE, Opened, Part
+from phased.estimator.tables.store import Arrays, joined
 from phased.estimator.tables.survey import open_table
 
 Item = TypeVar("Item")
-Read = tuple[Events, dict[str, list[str]], pl.Series]
-"""Sequences, the texts whose indices are values of text variables, and the time of each step as it stands in the table."""
 
 
-def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
-    """Return the Events of a table, and the time of each step as it stands in the table.
+def read_table(source: Any, asked: Settings, like: Settings | None, file: Path | None = None) -> Events:
+    """Return the Events of a table.
 
     Args:
         source: a path, a frame or a dictionary of columns.
         asked: arguments of the call.
         like: settings of the table read before, which complete the arguments.
+        file: for the arrays, which are memory-mapped. It is used again if it was made from the same files in the same way.
     """
+    opened = open_source(source)
+    if file is None:
+        parts = _parts(open_table(opened, asked, like), lambda make: list(make()))
+        return Events(**joined((part.events for part in parts), Arrays()))
+    store.check(file, opened.files)
+    key = store.key_of(opened.files, asked, like)
+    if opened.files and (events := store.read(file, key)) is not None:
+        return events
+    with TemporaryDirectory(prefix=".", suffix=".part", dir=file.parent) as folder:
+        parts = _parts(open_table(opened, asked, like, Path(folder) / "rows"), Again)
+        store.write(file, joined((part.events for part in parts), Arrays(Path(folder))), key)
+    found = store.read(file, key)
+    assert found is not None, file
+    return found
+
+
+def read_with_times(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
+    """Return the Events of a table, and the time of each step as it stands in the table. See `read_table` for the arguments."""
     parts = list(_parts(open_table(open_source(source), asked, like), lambda make: list(make())))
-    events, times = zip(*parts, strict=True)
-    return joined(events, np.concatenate), pl.concat(times)
+    return Events(**joined((part.events for part in parts), Arrays())), pl.concat(part.times() for part in parts)
+
+
+class Settled(NamedTuple):
+    """Sequences, the texts whose indices are values of text variables, and the time of each step as it stands in the table."""
+
+    events: Events
+    texts: Mapping[str, list[str]]
+    times: Callable[[], pl.Series]
 
 
 class Again(Iterable[Item]):
@@ -51,34 +76,27 @@ class Again(Iterable[Item]):
         return iter(self.make())
 
 
-def _parts(table: Opened, kept: Callable[[Callable[[], Iterable[Any]]], Iterable[Any]]) -> Iterator[tuple[Events, pl.Series]]:
-    """The Events of each part, with the times of their steps. `kept` keeps items for several loops."""
-    drafts: Iterable[Draft] = kept(lambda: map(draft_wide if table.wide else draft_long, table.parts()))
+def _parts(table: Opened, kept: Callable[[Callable[[], Iterable[Any]]], Iterable[Any]]) -> Iterator[Settled]:
+    """The Events of each part. `kept` keeps items for several loops."""
+    make = Again(lambda: map(draft_wide if table.wide else draft_long, table.parts()))
+    drafts: Iterable[Draft] = kept(lambda: make) if table.how.statics is None else make
     static, timeless = find_statics(table, drafts)
-    settled: Iterable[Read] = kept(lambda: (settle(draft, static, timeless) for draft in drafts))
     levels = dict(table.how.levels)
-    if chosen := [name for name in table.names if name in table.texts and name not in levels]:
-        levels |= find_levels(((events, texts) for events, texts, _ in settled), chosen)
-    for events, texts, times in settled:
-        yield with_levels(events, texts, levels) if levels else events, times
+    chosen = [name for name in table.names if name in table.texts and name not in levels]
+    parts: Iterable[Settled] = Again(lambda: (settle(draft, static, timeless) for draft in _last_time(drafts)))
+    if chosen:
+        parts = kept(lambda: (settle(draft, static, timeless) for draft in drafts))
+        levels |= find_levels(((part.events, part.texts) for part in parts), chosen)
+    for part in _last_time(parts):
+        yield part._replace(events=with_levels(part.events, part.texts, levels)) if levels else part
 
 
-def joined(parts: Iterable[Events], concatenate: Callable[[list[NDArray[Any]]], NDArray[Any]]) -> Events:
-    """The sequences of all parts."""
-    first, *_ = parts = [*parts]
-    if len(parts) == 1:
-        return first
-    names = ("ids", "time", "variable", "value", "static", *(["origin"] if first.origin is not None else []))
-    counts = Counter[str]()
-    for part in parts:
-        counts.update(part.counts)
-    return replace(
-        first,
-        offset=offsets(concatenate([part.lengths for part in parts])),
-        entry=offsets(concatenate([np.diff(part.entry) for part in parts])),
-        counts=dict(counts),
-        **{name: concatenate([getattr(part, name) for part in parts]) for name in names},
-    )
+def _last_time(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each of which is forgotten by a list before the next."""
+    if not isinstance(items, list):
+        yield from items
+    while isinstance(items, list) and items:
+        yield items.pop(0)
 
 
 class Cells(NamedTuple):
@@ -139,8 +157,9 @@ def draft_long(part: Part) -> Draft:
     times, used = part.times(), ~np.isnan(value)
     origin = part.origin(times, used)
     row, without = np.flatnonzero(used & times.known), np.flatnonzero(used & ~times.known)
-    row = row[_order(part.sequence[row], part.since(origin, times)[row], variable[row])]
-    sequence, time, code = part.sequence[row], part.since(origin, times)[row], variable[row]
+    time = part.since(origin, times)
+    row = row[_order(part.sequence[row], time[row], variable[row])].astype(np.int32)
+    sequence, time, code = part.sequence[row], time[row], variable[row]
     first = starts(sequence, time, code)
     may, does = _at_first_time(sequence, time, code, None if how.merge else value[row], len(names))
     counts = {"sentinels": sentinels}
@@ -151,8 +170,8 @@ def draft_long(part: Part) -> Draft:
         # The k-th value of a variable at a time, in the order of the table, belongs to the k-th step at that time.
         turn = np.arange(len(row)) - np.flatnonzero(first)[np.cumsum(first) - 1]
         order = np.lexsort((turn, np.cumsum(begin)))
-        row, sequence, time, code, turn = (each[order] for each in (row, sequence, time, code, turn))
-        begin = starts(sequence, time, turn)
+        row, sequence, time, code = row[order], sequence[order], time[order], code[order]
+        begin = starts(sequence, time, turn[order])
     cells = Cells(np.cumsum(begin, dtype=np.int32) - 1, code, value[row])
     timeless = Cells(without, variable[without], value[without])
     return Draft(part, Steps(sequence, time, row).take(begin), cells, timeless, texts, origin, counts, may, does)
@@ -259,8 +278,8 @@ def _filled(matrix: NDArray[np.float64]) -> Cells:
 def _constant(matrix: NDArray[np.float64], steps: Steps) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return for each variable of a wide table whether it may be static, and whether it does show to be.
 
-    It may be if it is constant in every sequence, and filled in all of its rows or only in the first. A sequence with the variable
-    shows that it does not change if it has two times.
+    It may be if it is constant in every sequence, and filled in all of its rows or only in the first. A sequence with the
+    variable shows that it does not change if it has two times.
 
     Args:
         matrix: (steps, variables), NaN where a cell is empty.
@@ -275,7 +294,7 @@ def _constant(matrix: NDArray[np.float64], steps: Steps) -> tuple[NDArray[np.boo
     count = np.add.reduceat(filled, begin, dtype=np.int64)
     same = np.fmin.reduceat(matrix, begin) == np.fmax.reduceat(matrix, begin)
     fits = (count == length) | ((count == 1) & filled[begin])
-    return ((count == 0) | (same & fits)).all(0), ((count > 0) & goes_on).any(0)
+    return np.asarray(((count == 0) | (same & fits)).all(0)), np.asarray(((count > 0) & goes_on).any(0))
 
 
 def find_statics(table: Opened, drafts: Iterable[Draft]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -292,7 +311,7 @@ def find_statics(table: Opened, drafts: Iterable[Draft]) -> tuple[NDArray[np.boo
     return (may & does) | never, never
 
 
-def settle(draft: Draft, static: NDArray[np.bool_], timeless: NDArray[np.bool_]) -> Read:
+def settle(draft: Draft, static: NDArray[np.bool_], timeless: NDArray[np.bool_]) -> Settled:
     """Return the Events of a part. Static variables are separated, and values of one time are merged.
 
     Args:
@@ -339,8 +358,8 @@ def settle(draft: Draft, static: NDArray[np.bool_], timeless: NDArray[np.bool_])
         settings=replace(how, variables=variables, statics=statics),
         counts={name: count for name, count in counts.items() if count},
     )
-    times = part.frame[how.columns["time"]].gather(pl.Series(steps.row).replace(-1, None))
-    return events, draft.texts, times
+    rows = pl.Series(steps.row)
+    return Settled(events, draft.texts, lambda: part.frame[how.columns["time"]].gather(rows.replace(-1, None)))
 
 
 def _one_time(steps: Steps, cells: Cells) -> tuple[Steps, Cells]:
@@ -390,9 +409,9 @@ def _one_per_sequence(draft: Draft, cells: Cells, statics: tuple[str, ...], text
     cells = cells.take(np.lexsort((cells.variable, cells.at)))
     first = starts(cells.at, cells.variable)
     run = np.cumsum(first) - 1
-    differs = ~first & starts(cells.value)
+    differs, how = ~first & starts(cells.value), table.how.merge
     one = cells.take(first)
-    if differs.any() and table.how.merge is None:
+    if differs.any() and how is None:
         wrong = cells.take(run == run[differs][0])
         name = table.names[wrong.variable[0]]
         several = "several texts" if name in draft.texts else ", ".join(f"{value:g}" for value in np.unique(wrong.value)[:5])
@@ -401,9 +420,9 @@ def _one_per_sequence(draft: Draft, cells: Cells, statics: tuple[str, ...], text
             f"a static variable must have one value per sequence, got {several} at "
             f"{draft.part.where(_first_row(draft, wrong), name)}. Merge its values (merge: 'first', or another rule){cure}."
         )
-    if differs.any():  # the same value again is no contradiction
-        several = np.bincount(run[differs], minlength=len(one.at)) > 0
-        one.value[several] = _merged(cells.take(several[run]), first[several[run]], table.how.merge, text).value
+    if differs.any() and how is not None:  # the same value again is no contradiction
+        merge = np.bincount(run[differs], minlength=len(one.at)) > 0
+        one.value[merge] = _merged(cells.take(merge[run]), first[merge[run]], how, text).value
     place = {name: column for column, name in enumerate(statics)}
     values[one.at, np.array([place.get(name, 0) for name in table.names], np.int64)[one.variable]] = one.value
     return values
@@ -421,7 +440,7 @@ def _first_row(draft: Draft, cells: Cells) -> int:
 
 
 def _with_bare_steps(draft: Draft, steps: Steps) -> tuple[Steps, NDArray[np.int64] | None]:
-    """Give a sequence without a step an empty one, at the first time of its rows or at 0. Also return the new place of each step."""
+    """Add an empty step to a sequence without one, at the first time of its rows or at 0, and return the new place of each."""
     part = draft.part
     without = np.bincount(steps.sequence, minlength=part.count) == 0
     if not without.any():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from phased.estimator.settings import EVERY, Settings, listed
-from phased.estimator.tables.cells import as_ids, empty, encode, filled, id_series, is_text, text_marks
+from phased.estimator.tables.cells import as_ids, empty, encode, filled, is_text, text_marks
 from phased.estimator.tables.columns import resolve
 from phased.estimator.tables.formats import Kinds, Scan, Source, every_id, refused
 from phased.estimator.tables.parts import CELLS, ROW, SEQUENCE, VARIABLE, Opened
@@ -105,35 +105,38 @@ def open_table(source: Source, asked: Settings, like: Settings | None, folder: P
     roles: Kinds = {"id": "id", "time": "any", "variable": "text", "value": "text" if how.levels else "number"}
     cells: Kinds = {name: "text" if name in how.levels else "number" for name in wide}
     kinds: Kinds = {**{name: roles[role] for role, name in how.columns.items()}, **cells}
-    if folder is None:
-        loaded = source.load(kinds, columns["id"])
-        found, scan = Survey.of([loaded.frame], columns), Scan(loaded.frame.lazy(), loaded.row, False)
-    else:
-        found, scan = _streamed(source, kinds, columns)
+    found, scan = _in_memory(source, kinds, columns) if folder is None else _streamed(source, kinds, columns)
     if not found.ids["len"].sum():
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     written = as_ids(found.ids[columns["id"]]) if scan.numeric else found.ids[columns["id"]]
     ids, number = encode(every_id(written, lambda place: scan.row(found.ids[ROW][place])))
+    lengths = np.bincount(number, found.ids["len"], len(ids)).astype(np.int64)
     name_of = {name: name for name in wide} if wide else _names(found.names, scan.row)
-    _check_names(source, how, like, [*wide, *dropped] if wide else sorted({*name_of.values()} - {None}))
+    _check_names(source, how, like, [*wide, *dropped] if wide else sorted({*name_of.values()} - {""}))
     present = [*wide] if wide else _measured(found.names, name_of, how)
     names = present if like is None else [*dict.fromkeys(like.inputs)]
     place = {name: index for index, name in enumerate(names)}
-    code = np.array([place.get(name_of[name], -1) for name in found.names["name"]], np.int64)
+    code = np.array([place.get(name_of[name], -1) for name in found.names["name"]], np.int32)
     marks = np.zeros((len(names) + 1, len(MARKS)), np.int64)  # the last for -1
     np.add.at(marks, code, found.names.select(MARKS).to_numpy())
     texts = like.levels if like else [name for name, counts in zip(names, marks.tolist(), strict=False) if is_text(*counts)]
-    lengths = np.bincount(number, found.ids["len"], len(ids)).astype(np.int64)
-    width = len(kinds) + 1
-    bucket = (np.cumsum(lengths) - lengths) // max(2 * CELLS // width, int(lengths.sum()) // BUCKETS + 1)
-    sequences = {columns["id"]: found.ids[columns["id"]], SEQUENCE: number.astype(np.uint32), BUCKET: bucket[number].astype(np.uint32)}
-    rows = scan.rows.with_row_index(ROW).join(pl.LazyFrame(sequences), on=columns["id"], how="left", maintain_order="left")
+
+    id, row = columns["id"], scan.row
+    bucket = (np.cumsum(lengths) - lengths) // max(2 * CELLS // len(kinds), int(lengths.sum()) // BUCKETS + 1)
+    known = pl.LazyFrame({id: found.ids[id], SEQUENCE: number.astype(np.uint32), BUCKET: bucket[number].astype(np.uint32)})
+    rows = scan.rows.with_row_index(ROW).join(known, on=id, how="left", maintain_order="left")
     if not wide:
-        codes = pl.LazyFrame({columns["variable"]: found.names["name"], VARIABLE: code.astype(np.int32)})
-        rows = rows.join(codes, on=columns["variable"], how="left", maintain_order="left").with_columns(pl.col(VARIABLE).fill_null(-1))
+        known = pl.LazyFrame({columns["variable"]: found.names["name"], VARIABLE: code})
+        rows = rows.join(known, on=columns["variable"], how="left", maintain_order="left")
+        rows = rows.with_columns(pl.col(VARIABLE).fill_null(-1))  # a row without a name has no value
     rows = rows.select(ROW, SEQUENCE, BUCKET, columns["time"], *(wide or (VARIABLE, columns["value"])))
-    frames = _in_memory(rows) if folder is None else _in_files(rows, folder)
-    opened = Opened(how, like, ids, lengths, names, frozenset(texts), found.time, frames, scan.row)
+    if folder is None:
+        frame = rows.drop(BUCKET).collect()
+        del scan, rows  # and so the table as it was read
+        frames = _sorted(frame)
+    else:
+        frames = _in_files(rows, folder)
+    opened = Opened(how, like, ids, lengths, names, frozenset(texts), found.time, frames, row)
     if unknown := [name for name in present if name not in place]:
         first = next((first for name, first in found.names.select("name", ROW).iter_rows() if name_of[name] == unknown[0]), 0)
         part, at = opened.find(first)
@@ -142,6 +145,13 @@ def open_table(source: Source, asked: Settings, like: Settings | None, folder: P
             f"Leave them out (drop: {listed(unknown)})."
         )
     return _with_clock(opened, found)
+
+
+def _in_memory(source: Source, kinds: Kinds, columns: Mapping[str, str]) -> tuple[Survey, Scan]:
+    """Read all rows and look at them."""
+    table = source.load(kinds, columns["id"])
+    batches = chain([table.frame[:0]], table.frame.iter_slices(BATCH))
+    return Survey.of(batches, columns), Scan(table.frame.lazy(), table.row, numeric=False)
 
 
 def _streamed(source: Source, kinds: Kinds, columns: Mapping[str, str]) -> tuple[Survey, Scan]:
@@ -161,18 +171,18 @@ def _batches(rows: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     yield from rows.collect_batches(chunk_size=BATCH, optimizations=ALL_COLUMNS)
 
 
-def _names(names: pl.DataFrame, row: Callable[[int], str]) -> dict[Any, str | None]:
-    """The name of each variable of a long table without surrounding blanks, by the name as it is written; None without a name."""
+def _names(names: pl.DataFrame, row: Callable[[int], str]) -> dict[Any, str]:
+    """The name of each variable of a long table without surrounding blanks, by the name as it is written."""
     bare = names["name"].cast(pl.String).str.strip_chars()
     for bad in names.filter(bare.is_null() | (bare == ""))["valued"].drop_nulls().sort()[:1]:
         raise ValueError(f"each measurement must name its variable, and {row(bad)} does not.")
-    return {name: text or None for name, text in zip(names["name"], bare, strict=True)}
+    return {name: text or "" for name, text in zip(names["name"], bare, strict=True)}
 
 
-def _measured(names: pl.DataFrame, name_of: Mapping[Any, str | None], how: Settings) -> list[str]:
+def _measured(names: pl.DataFrame, name_of: Mapping[Any, str], how: Settings) -> list[str]:
     """The variables of a long table that are read. One without any value, such as a code of MEDS for an event, is left out."""
     valued = {name_of[name] for name in names.filter(pl.col("valued").is_not_null())["name"]}
-    return sorted(name for name in {*name_of.values()} - {None, *how.drop} if name in valued or name in (how.statics or ()))
+    return sorted(name for name in {*name_of.values()} - {"", *how.drop} if name in valued or name in (how.statics or ()))
 
 
 def _check_names(source: Source, how: Settings, like: Settings | None, present: Sequence[str]) -> None:
@@ -199,9 +209,8 @@ def _with_clock(opened: Opened, found: Survey) -> Opened:
     return replace(opened, how=replace(opened.how, unit=times.unit, clock=times.clock, offset=times.offset))
 
 
-def _in_memory(rows: pl.LazyFrame) -> Callable[[], Iterable[pl.DataFrame]]:
-    """All rows, a sequence after another where they are several parts."""
-    frame = rows.drop(BUCKET).collect()
+def _sorted(frame: pl.DataFrame) -> Callable[[], Iterable[pl.DataFrame]]:
+    """All rows, one sequence after another where they are several parts."""
     if frame.height * frame.width > CELLS and not frame[SEQUENCE].is_sorted():
         frame = frame.sort(SEQUENCE, maintain_order=True)
     return lambda: (frame,)
@@ -215,6 +224,10 @@ def _in_files(rows: pl.LazyFrame, folder: Path) -> Callable[[], Iterable[pl.Data
 
     def frames() -> Iterator[pl.DataFrame]:
         for each in folders:
-            yield pl.read_parquet([*each.iterdir()], glob=False, hive_partitioning=False).sort(ROW).sort(SEQUENCE, maintain_order=True)
+            yield (
+                pl.read_parquet([*each.iterdir()], glob=False, hive_partitioning=False)
+                .sort(ROW)
+                .sort(SEQUENCE, maintain_order=True)
+            )
 
     return frames

@@ -73,9 +73,10 @@ def read_clock(
     Raises:
         ValueError: a time cannot be read, or is of another kind than `clock`.
     """
-    before = 0 if first is None or column.dtype != pl.String else len(first)
+    head = column[:0] if first is None or column.dtype != pl.String else first
+    before = len(head)
     try:
-        times = read_times(pl.concat([first, column]) if before else column, unit)
+        times = read_times(pl.concat([head, column]) if before else column, unit)
     except Unreadable as error:
         raise ValueError(f"{error.why} At {where(error.row - before)}.") from error
     if clock is not None and times.known.any() and times.clock != clock:
