@@ -31,7 +31,7 @@ class Arrays:
     def add(self, name: str, part: NDArray[Any]) -> None:
         """Append a part to an array."""
         on_disk = self._file(name)
-        self.parts.setdefault(name, []).append(part if on_disk is None else part[:0])
+        self.parts.setdefault(name, []).append(part if on_disk is None else np.empty(0, part.dtype))
         if on_disk is not None:
             with on_disk.open("ab") as file:
                 part.tofile(file)
