@@ -1,4 +1,4 @@
-"""The values of a part of a table as numbers. A long table has a row per measurement, a wide table a row per time."""
+"""The values of a part of a table as numbers. Rows are measurements in a long table and times in a wide table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from phased.estimator.tables.parts import VARIABLE, Part
 
 
 class Cells(NamedTuple):
-    """Values that are not missing, each with its step, row or sequence, and its variable."""
+    """Values without missing ones. `at` is the step, row or sequence of each value."""
 
     at: NDArray[Any]
     variable: NDArray[Any]
     value: NDArray[np.float64]
 
     def take(self, index: NDArray[Any]) -> Cells:
-        """Some of them."""
+        """Return the items of an index."""
         return Cells(self.at[index], self.variable[index], self.value[index])
 
 
@@ -35,7 +35,7 @@ class Steps(NamedTuple):
     row: NDArray[Any]
 
     def take(self, index: NDArray[Any]) -> Steps:
-        """Some of them."""
+        """Return the items of an index."""
         return Steps(self.sequence[index], self.time[index], self.row[index])
 
 
@@ -46,12 +46,12 @@ class Draft:
     Args:
         part: its rows.
         steps: of its rows with a time.
-        cells: of the steps, sorted by step and variable; several of a step and variable wait to be merged, in the table's order.
+        cells: of the steps, sorted by step and variable. Several values of a step and variable are merged later.
         timeless: of the rows without a time.
         texts: of each text variable. Its values are indices into these texts.
         origin: date of time 0 of each sequence, or None.
         counts: what happened to rows.
-        may, does: for each variable whether it may be static, and whether one of these sequences shows that it is.
+        may, does: two bools per variable: it may be static, and one of these sequences shows that it is.
     """
 
     part: Part
@@ -127,7 +127,7 @@ def _order(sequence: NDArray[Any], time: NDArray[np.float64], variable: NDArray[
 def _at_first_time(
     sequence: NDArray[Any], time: NDArray[np.float64], variable: NDArray[Any], value: NDArray[np.float64] | None, variables: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each variable of a long table whether it may be static, and whether it does show to be.
+    """Return two bools per variable of a long table: it may be static, and a sequence shows that it is.
 
     It may be if it is measured only at the first time of every sequence. A value that is measured once, but later, is not known
     at the first event. Nor is one with several values at that time, unless they are merged. A sequence with the variable shows
@@ -192,7 +192,7 @@ def _filled(matrix: NDArray[np.float64]) -> Cells:
 
 
 def _constant(matrix: NDArray[np.float64], steps: Steps) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each variable of a wide table whether it may be static, and whether it does show to be.
+    """Return two bools per variable of a wide table: it may be static, and a sequence shows that it is.
 
     It may be if it is constant in every sequence, and filled in all of its rows or only in the first. A sequence with the
     variable shows that it does not change if it has two times.

@@ -17,13 +17,13 @@ from phased.estimator.tables.formats import shown
 from phased.estimator.tables.times import Times, read_clock
 from phased.estimator.units import in_unit
 
-ROW, SEQUENCE, VARIABLE = "(row)", "(sequence)", "(variable)"  # columns beside those of the table
+ROW, SEQUENCE, VARIABLE = "(row)", "(sequence)", "(variable)"  # columns that are added to a table
 CELLS = 2**22  # of a part with several sequences
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A table whose columns, ids and variables are known.
+    """A table after its survey: columns, ids and variables are known.
 
     Args:
         how: settings with which it is read.
@@ -31,7 +31,7 @@ class Opened:
         ids: in the order of their first appearance.
         lengths: number of rows of each id.
         names: of the variables.
-        texts: variables whose cells are text.
+        texts: variables with cells of text.
         time: its first filled cell of times, (1,) or (0,).
         frames: yields the rows of one sequence after another, in the columns ROW, SEQUENCE, time, and either VARIABLE and value
             or the variables of a wide table.
@@ -50,7 +50,7 @@ class Opened:
 
     @property
     def wide(self) -> bool:
-        """Whether the table has a column per variable."""
+        """Whether each variable is a column."""
         return "value" not in self.how.columns
 
     def parts(self) -> Iterator[Part]:
@@ -64,7 +64,7 @@ class Opened:
             begin = end
 
     def find(self, row: int) -> tuple[Part, int]:
-        """The part that has a row of the table, and its place there."""
+        """Return the part with this row of the table, and the place of the row in the part."""
         found = ((part, part.frame[ROW].index_of(row)) for part in self.parts())
         return next((part, place) for part, place in found if place is not None)
 

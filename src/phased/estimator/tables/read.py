@@ -59,7 +59,7 @@ def read_with_times(source: Any, asked: Settings, like: Settings | None) -> tupl
 
 
 class Settled(NamedTuple):
-    """Sequences, the texts whose indices are values of text variables, and the time of each step as it stands in the table."""
+    """Sequences with texts as indices, the texts of each variable, and a function for the time of each step in the table."""
 
     events: Events
     texts: Mapping[str, list[str]]
@@ -100,7 +100,7 @@ def _last_time(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def find_statics(table: Opened, drafts: Iterable[Draft]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each variable whether it is static, and whether its values need no time."""
+    """Return two bools per variable: it is static, and its values need no time."""
     named = np.isin(table.names, table.how.statics or ())
     if table.how.statics is not None:
         return named, named
@@ -109,7 +109,7 @@ def find_statics(table: Opened, drafts: Iterable[Draft]) -> tuple[NDArray[np.boo
     for draft in drafts:
         may, does = may & draft.may, does | draft.does
         number += [np.bincount(each.variable, minlength=len(named)) for each in (draft.cells, draft.timeless)]
-    never = (number[0] == 0) & (number[1] > 0) & (table.how.columns == MEDS)  # MEDS has no time for what is always known
+    never = (number[0] == 0) & (number[1] > 0) & (table.how.columns == MEDS)  # MEDS gives constants no time
     return (may & does) | never, never
 
 
@@ -176,7 +176,7 @@ def _merged(cells: Cells, first: NDArray[np.bool_], how: Merge, text: NDArray[np
     """Return one value for each run of values.
 
     Args:
-        cells: sorted, so that the values of a run follow each other in the order of their times, and of the table.
+        cells: the values of a run follow each other in the order of times. At one time they keep the order of the table.
         first: whether a value begins a run.
         how: the value of a run of several.
         text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
@@ -206,7 +206,7 @@ def _merged(cells: Cells, first: NDArray[np.bool_], how: Merge, text: NDArray[np
 
 
 def _one_per_sequence(draft: Draft, cells: Cells, statics: tuple[str, ...], text: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the static values, (sequences, statics), NaN where unknown. `cells`: in the order of times, and of the table."""
+    """Return the static values, (sequences, statics), NaN where unknown. `cells`: in the order of times."""
     table, values = draft.part.table, np.full((draft.part.count, len(statics)), np.nan)
     cells = cells.take(np.lexsort((cells.variable, cells.at)))
     first = starts(cells.at, cells.variable)

@@ -37,7 +37,7 @@ class Arrays:
                 part.tofile(file)
 
     def take(self, name: str) -> NDArray[Any]:
-        """Return the whole array, to which nothing can be added any more."""
+        """Return the whole array and end it."""
         whole = np.concatenate(self.parts.pop(name))
         file = self._file(name)
         return whole if file is None or not file.stat().st_size else np.memmap(file, whole.dtype, "r+")
@@ -72,7 +72,7 @@ def check(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def write(path: Path, made: dict[str, Any], key: str) -> None:
-    """Write the fields of Events to a file. `key` names what they were made from."""
+    """Write the fields of Events to a file. `key` names their source."""
     arrays = {name: array for name, array in made.items() if isinstance(array, np.ndarray)}
     about = {name: value for name, value in made.items() if name not in arrays}
     kinds = {name: array.dtype.str for name, array in arrays.items()}
@@ -99,6 +99,6 @@ def read(path: Path, key: str) -> Events | None:
 
 
 def key_of(paths: Iterable[Path], asked: Settings, like: Settings | None) -> str:
-    """The versions of files, and how they are read."""
+    """Return text that names the versions of files and the settings of reading."""
     versions = [(str(path.resolve()), ragged.version(path)) for path in paths]
     return repr((versions, encode(asked), None if like is None else encode(like)))

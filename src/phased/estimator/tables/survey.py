@@ -1,4 +1,4 @@
-"""The first pass over the rows of a table: its ids, its variables, which of them are text, and how its times are written."""
+"""The first pass over the rows of a table finds ids, variables, text variables and the first time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARKS = ("filled", "wrong", "commas")  # counts of cells of text
 
 @dataclass(frozen=True)
 class Survey:
-    """What the rows of a table contain.
+    """Ids, variables and the first time of a table.
 
     Args:
         ids: ids as they are written, in the order of their first rows, with the number of their rows.
@@ -82,7 +82,7 @@ def _of_columns(batch: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame
 
 
 def _first_filled(column: pl.Series, rows: int) -> tuple[pl.Series, int]:
-    """The first cell that is not empty, (1,) or (0,), and its row."""
+    """Return the first filled cell, (1,) or (0,), with its row."""
     for start in range(0, len(column), ROUND):
         some = column[start : start + ROUND]
         known = some.is_finite() if some.dtype.is_float() else (filled(some) if some.dtype == pl.String else some).is_not_null()
@@ -148,7 +148,7 @@ def open_table(source: Source, asked: Settings, like: Settings | None, folder: P
 
 
 def _in_memory(source: Source, kinds: Kinds, columns: Mapping[str, str]) -> tuple[Survey, Scan]:
-    """Read all rows and look at them."""
+    """Read all rows and survey the table in memory."""
     table = source.load(kinds, columns["id"])
     batches = chain([table.frame[:0]], table.frame.iter_slices(BATCH))
     return Survey.of(batches, columns), Scan(table.frame.lazy(), table.row, numeric=False)
@@ -210,7 +210,7 @@ def _with_clock(opened: Opened, found: Survey) -> Opened:
 
 
 def _sorted(frame: pl.DataFrame) -> Callable[[], Iterable[pl.DataFrame]]:
-    """All rows, one sequence after another where they are several parts."""
+    """Return all rows. Rows of several parts are sorted by sequence."""
     if frame.height * frame.width > CELLS and not frame[SEQUENCE].is_sorted():
         frame = frame.sort(SEQUENCE, maintain_order=True)
     return lambda: (frame,)
