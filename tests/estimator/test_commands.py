@@ -187,3 +187,9 @@ def test_targets_from_the_table_need_no_labels_and_the_score_remembers_them(call
         result = call("fit", table, *options, "--unit", "h", "--out", tmp_path / "none", *QUICK)
         assert result.exit_code == 1
         assert message in " ".join(result.stderr.split())
+
+
+def test_a_table_may_be_read_into_a_file(works, fit, table, labels, folder, tmp_path):
+    model = fit("m", table, "--labels", labels, "--unit", "h", "--store", tmp_path / "t.safetensors")
+    assert (tmp_path / "t.safetensors").is_file()
+    assert PhasedClassifier.load(model).table_.settings == PhasedClassifier.load(folder / "m").table_.settings

@@ -52,6 +52,10 @@ Budget = Annotated[
 Checkpoint = Annotated[
     Path | None, path("--checkpoint", metavar="FOLDER", help="An interrupted training continues from this folder.")
 ]
+Store = Annotated[
+    Path | None,
+    path("--store", metavar="FILE", help="A file for the sequences of a table larger than memory, ending in .safetensors."),
+]
 Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="The most epochs.")]
 Predictions = Annotated[Path, path("--out", metavar="FILE", help="The CSV file to write: id, then a probability for each class.")]
 
@@ -113,6 +117,7 @@ def fit(
     updates: Budget = None,
     epochs: Epochs = None,
     checkpoint: Checkpoint = None,
+    store: Store = None,
     seed: Seed = 0,
     device: Device = "auto",
 ) -> None:
@@ -129,7 +134,9 @@ def fit(
     with plain_errors(f"There is no model yet, and '{out}' is as it was. {again}") as came, plain_warnings(Errors()):
         check.choice("--task", task, TASKS)
         check_folders(source, labels, out, checkpoint)  # before the training, which may take long
-        events, y = with_targets(labels, Events.read(source, static=static, missing=marks(missing or []), **asdict(table)))
+        events, y = with_targets(
+            labels, Events.read(source, static=static, missing=marks(missing or []), store=store, **asdict(table))
+        )
         numbers = task == "numbers" or (task == "auto" and (fractions(y) or (labels.labels is None and y.dtype.kind == "f")))
         model = (PhasedRegressor if numbers else PhasedClassifier)(verbose=True, **options).fit(events, y)
         report = model.report_
@@ -150,12 +157,12 @@ def predict(model: ModelFolder, source: TableFile, out: Predictions, table: Tabl
     """Write what a model says of the sequences of a table, which is read as that of the training was."""
     need_estimator()
     from phased.estimator.settings import Settings
-    from phased.estimator.tables.read import read_table
+    from phased.estimator.tables.read import read_with_times
 
     with plain_errors(), plain_warnings(Errors()):
         files.check_output(out, (source, model))
         trained = load(model, device)
-        events, times = read_table(source, Settings.asked(**asdict(table)), trained.table_.settings)
+        events, times = read_with_times(source, Settings.asked(**asdict(table)), trained.table_.settings)
         answer, names = trained._answer(events), trained._target.columns
         columns: dict[str, Any] = {"id": events.ids.tolist()}
         if trained.network_.every_step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from phased.estimator.future import future_values
 from phased.estimator.ragged import check_events, flatten, gather
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name
+from phased.files import named
 
 Index = int | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 
@@ -151,6 +153,7 @@ class Events:
         merge: Merge | None = None,
         drop: Sequence[str] = (),
         like: Events | Settings | None = None,
+        store: Path | str | None = None,
     ) -> Events:
         """Read a table: long (a row per measurement) or wide (a row per time, a column per variable).
 
@@ -180,6 +183,8 @@ class Events:
                 table's order), "min" or "max". By default each is a step.
             drop: variables to leave out.
             like: Events, or their settings: the table is read as theirs was, and gets their variables in their order.
+            store: a file for the arrays, ending in ".safetensors", where they are larger than memory. The arrays are
+                memory-mapped. A call with the same files and arguments uses the file again.
 
         Returns:
             The sequences in the order in which their ids first appear.
@@ -213,7 +218,7 @@ class Events:
         settings = getattr(like, "settings", like)
         if not isinstance(settings, Settings | None):
             raise TypeError(f"like must be Events, or the settings of Events, got {type(like).__name__}.")
-        return read_table(source, asked, settings)[0]
+        return read_table(source, asked, settings, None if store is None else named(store))
 
     def labels(self, source: Any, *, id: str | None = None, target: str | None = None, time: str | None = None) -> NDArray[Any]:
         """The targets of a table, in the order of these sequences.

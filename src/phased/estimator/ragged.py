@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from phased.estimator.events import Events
 
 INEXACT = "dates must be whole microseconds in the years 1 to 9999"
+AT_ONCE = 2**20  # steps or values that are checked together
 ROUND = "Round them, or pass the time since the first event as a number."
 
 
@@ -97,7 +98,23 @@ def unpadded(input: Tensor, features: int, lengths: Any, batch_first: bool) -> t
     return x.detach().cpu()[valid_steps(steps, count).t()], count
 
 
-def check_rounding(time: NDArray[Any], sequence: NDArray[np.int64], where: Callable[[int], str]) -> None:
+def runs(offset: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive parts, from the first to before the last, of at most so many elements or of one part."""
+    first, parts = 0, len(offset) - 1
+    while first < parts:
+        last = max(int(np.searchsorted(offset, offset[first] + most, "right")) - 1, first + 1)
+        yield first, last
+        first = last
+
+
+def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a row is the first of a run of rows with equal keys."""
+    first = np.ones(len(keys[0]), np.bool_)
+    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return first
+
+
+def check_rounding(time: NDArray[Any], sequence: NDArray[Any], where: Callable[[int], str]) -> None:
     """Raise a ValueError about a time that equals or neighbours the time before in a dtype that has no whole numbers there.
 
     Rounding may then have changed the gap by as much as the gap itself: float32 UNIX seconds lie 128 s apart.
@@ -237,14 +254,21 @@ def check_events(events: Events) -> None:
         raise ValueError(
             f"offset must end with {steps} and entry with {measurements}, got {events.offset[-1]}, {events.entry[-1]}."
         )
-    clocks = Clocks(torch.tensor(events.time, device="cpu"), torch.tensor(np.diff(events.offset), device="cpu"))
-    clocks.check(None, "Sort the events by time.", lambda at: f"in sequence {_id(events, at)}", "Leave these steps out.")
-    for at in np.flatnonzero(~np.isfinite(events.value))[:1]:
-        step = events.step[at]
-        raise ValueError(
-            f"value must be finite, got {events.value[at]} in sequence {_id(events, step)} at time {events.time[step]}, "
-            f"variable {events.variables[events.variable[at]]!r}. Use NaN where nothing was measured."
-        )
+    for first, last in runs(events.offset, AT_ONCE):
+        begin, end = events.offset[first], events.offset[last]
+
+        def place(at: int, begin: int = begin) -> str:
+            return f"in sequence {_id(events, begin + at)}"
+
+        clocks = np.array(events.time[begin:end]), np.diff(events.offset[first : last + 1])
+        Clocks(*map(torch.from_numpy, clocks)).check(None, "Sort the events by time.", place, "Leave these steps out.")
+    for begin in range(0, measurements, AT_ONCE):
+        for at in begin + np.flatnonzero(~np.isfinite(events.value[begin : begin + AT_ONCE]))[:1]:
+            step = np.searchsorted(events.entry, at, "right") - 1
+            raise ValueError(
+                f"value must be finite, got {events.value[at]} in sequence {_id(events, step)} at time {events.time[step]}, "
+                f"variable {events.variables[events.variable[at]]!r}. Use NaN where nothing was measured."
+            )
     for row, column in np.argwhere(np.isinf(events.static))[:1]:
         raise ValueError(
             f"static must be finite or NaN, got an infinite {events.statics[column]!r} in sequence {events.ids.tolist()[row]!r}."
@@ -263,4 +287,4 @@ def _check_names(events: Events) -> None:
 
 def _id(events: Events, step: int) -> str:
     """The id of the sequence that a step is in, as it is printed."""
-    return repr(events.ids[events.sequence[step]].item())
+    return repr(events.ids[np.searchsorted(events.offset, step, "right") - 1].item())

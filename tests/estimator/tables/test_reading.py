@@ -49,7 +49,7 @@ def test_the_order_of_rows_does_not_matter_also_not_to_what_is_merged(rows, rand
 
 def test_rows_whose_keys_are_too_large_for_one_integer_are_sorted_too(monkeypatch: pytest.MonkeyPatch):
     expected = read(long(ROWS))
-    monkeypatch.setattr("phased.estimator.tables.read.math", SimpleNamespace(prod=lambda sizes: 2**63))
+    monkeypatch.setattr("phased.estimator.tables.drafts.math", SimpleNamespace(prod=lambda sizes: 2**63))
     assert_same(read(long(ROWS)), expected)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ MOST = 50  # levels of a text variable, besides OTHER
 SEQUENCES = 10  # the fewest sequences in which a level occurs
 NEW = 0.9  # text with more different values per row is no category
 
-Levels = Mapping[str, tuple[str, ...]]
+Levels = dict[str, tuple[str, ...]]
 
 
 def filled(column: pl.Series) -> pl.Series:
@@ -36,12 +37,19 @@ def empty(column: pl.Series) -> pl.Series:
     return column.is_nan().fill_null(True) if column.dtype.is_float() else column.is_null()
 
 
-def is_text(column: pl.Series, bad: int) -> bool:
-    """Whether a column is a category: most of its cells are text, of which `bad` are no numbers, nor are most with commas."""
+def text_marks(column: pl.Series) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Whether each cell of text is filled, is no number, and is a number with commas; None for a column of another type."""
     if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return False
+        return None
     text = filled(column.cast(pl.String))
-    return 2 * bad > text.count() and 2 * int(text.str.contains(COMMAS).sum()) <= bad
+    wrong = np.zeros(len(column), np.bool_)
+    wrong[read_values(column)[1]] = True
+    return text.is_not_null().to_numpy(), wrong, text.str.contains(COMMAS).fill_null(False).to_numpy()
+
+
+def is_text(filled: int, wrong: int, commas: int) -> bool:
+    """Whether a variable is a category, from the sums of `text_marks`: most cells are text and not numbers with commas."""
+    return 2 * wrong > filled and 2 * commas <= wrong
 
 
 def read_texts(column: pl.Series, marks: Collection[float] = ()) -> tuple[NDArray[np.float64], list[str]]:
@@ -135,7 +143,7 @@ def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
     return column.to_frame("id").join(known, on="id", how="left", maintain_order="left")["number"].fill_null(-1).to_numpy()
 
 
-def with_levels(events: Events, texts: Mapping[str, Sequence[str]], known: Levels) -> Events:
+def with_levels(events: Events, texts: Mapping[str, Sequence[str]], levels: Levels) -> Events:
     """Replace each text variable by a variable of 0 and 1 for each of its levels.
 
     At a step with a text, the variable of its level is measured as 1 and the variable of the previous level as 0. The last-known
@@ -144,24 +152,21 @@ def with_levels(events: Events, texts: Mapping[str, Sequence[str]], known: Level
     Args:
         events: sequences in which the values of text variables are indices into their texts.
         texts: of each text variable.
-        known: levels of the table read before. Levels of other texts are chosen. Text without levels is left out with a warning.
+        levels: of each text variable. Text without levels is left out.
     """
-    levels: dict[str, tuple[str, ...]] = dict(known)
 
-    def level_of(name: str, code: NDArray[np.float64], sequence: NDArray[np.int64]) -> NDArray[np.int64]:
+    def level_of(name: str, code: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the level of each measurement of a variable, -1 for a text without one."""
-        if name not in levels:
-            levels[name] = choose(name, texts[name], code.astype(np.int64), sequence)
         index = {level: place for place, level in enumerate(levels[name])}
         other = index.get(OTHER, -1)
         return np.array([index.get(text, other) for text in texts.get(name, ())], np.int64)[code.astype(np.int64)]
 
-    step, is_text = events.step, np.array([name in texts or name in known for name in events.variables], np.bool_)
+    step, is_text = events.step, np.array([name in levels for name in events.variables], np.bool_)
     sequence = events.sequence[step]
     level, parts = np.zeros(len(events.value), np.int64), []
     for number in np.flatnonzero(is_text):
         own = np.flatnonzero(events.variable == number)
-        level[own] = level_of(events.variables[number], events.value[own], sequence[own])
+        level[own] = level_of(events.variables[number], events.value[own])
         before = np.where(np.diff(sequence[own], prepend=-1) == 0, np.roll(level[own], 1), -1)
         ended = (before >= 0) & (before != level[own])
         parts.append((own[ended], before[ended]))
@@ -174,10 +179,10 @@ def with_levels(events: Events, texts: Mapping[str, Sequence[str]], known: Level
     columns = []
     for name, column in zip(events.statics, events.static.T, strict=True):
         columns.append(column)
-        if name in texts or name in known:
+        if name in levels:
             rows = np.flatnonzero(~np.isnan(column))
             code = column.copy()
-            code[rows] = level_of(name, column[rows], rows)
+            code[rows] = level_of(name, column[rows])
             columns[-1:] = [np.where(np.isnan(column), np.nan, code == place) for place in range(len(levels[name]))]
     width = np.array([len(levels[name]) if name in levels else 1 for name in events.variables])
     variables, statics = names_of(events.variables, levels), names_of(events.statics, levels)
@@ -200,26 +205,43 @@ def with_levels(events: Events, texts: Mapping[str, Sequence[str]], known: Level
     )
 
 
-def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the sorted levels of a text variable. Warns and returns () for text that is no category.
+def find_levels(
+    parts: Iterable[tuple[Events, Mapping[str, Sequence[str]]]], names: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the sorted levels of each text variable. Warns about text that is no category, which has none.
 
     Args:
-        name: of the variable.
-        texts: its texts.
-        code: the index of the text of each measurement.
-        sequence: of each measurement.
+        parts: Events in which the values of text variables are indices into their texts, and these texts.
+        names: of the text variables.
     """
-    pairs = np.unique(sequence * len(texts) + code)
-    count = np.bincount(pairs % len(texts), minlength=len(texts))
-    different = int((count > 0).sum())
-    often = np.argsort(-count, kind="stable")[:MOST]
-    kept = tuple(texts[place] for place in np.sort(often[count[often] >= SEQUENCES]))
-    if different > NEW * len(code) or not kept:
-        why = f"has {different:,} different texts in {len(code):,} rows"
+    rows, sequences = Counter[str](), {name: Counter[str]() for name in names}
+    for events, texts in parts:
+        sequence = events.sequence[events.step]
+        for name in texts.keys() & sequences:
+            if name in events.statics:
+                code = events.static[:, events.statics.index(name)]
+                owner = np.flatnonzero(~np.isnan(code))
+                code = code[owner]
+            else:
+                own = events.variable == events.variables.index(name)
+                code, owner = events.value[own], sequence[own]
+            pairs = np.unique(owner * len(texts[name]) + code.astype(np.int64))
+            count = np.bincount(pairs % max(len(texts[name]), 1), minlength=len(texts[name])).tolist()
+            rows[name] += len(code)
+            sequences[name].update({text: number for text, number in zip(texts[name], count, strict=True) if number})
+    return {name: _levels(name, rows[name], count) for name, count in sequences.items()}
+
+
+def _levels(name: str, rows: int, sequences: Mapping[str, int]) -> tuple[str, ...]:
+    """The levels of a text variable, from the number of its rows, and for each text the number of sequences that have it."""
+    often = sorted((text for text in sequences if sequences[text] >= SEQUENCES), key=lambda text: (-sequences[text], text))
+    kept = tuple(sorted(often[:MOST]))
+    if len(sequences) > NEW * rows or not kept:
+        why = f"has {len(sequences):,} different texts in {rows:,} rows"
         why += "" if kept else f", and no level in {SEQUENCES} sequences"
         warn(f"{name!r} {why}, and is left out. Encode it as numbers to use it, or leave it out (drop: {name!r}).")
         return ()
-    return kept if different == len(kept) or OTHER in kept else (*kept, OTHER)
+    return kept if len(sequences) == len(kept) or OTHER in kept else (*kept, OTHER)
 
 
 def names_of(names: Collection[str], levels: Levels) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ import lzma
 import numbers
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -38,6 +39,7 @@ COMPRESSED = (".gz", ".xz", ".zst")
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
 FORMATS = (*TEXT, *PARQUET)
+TEXTS: dict[str, Any] = {"schema_overrides": None, "infer_schema": False}  # options that leave all columns as text
 PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four digits
 
 
@@ -48,55 +50,21 @@ Kinds = Mapping[str, Literal["number", "text", "id", "key", "any"]]
 
 @dataclass(frozen=True)
 class Table:
-    """A table in memory, with the file of each row and the columns that identify a row in a message."""
+    """Rows in memory, with the columns that identify a row in a message."""
 
     frame: pl.DataFrame
-    name: str
+    row: Callable[[int], str]
     id: str
     time: str | None
-    variable: str | None
-    files: tuple[Path, ...] = ()  # in the order of their rows
-    starts: tuple[int, ...] = ()  # the first row of each file
 
-    def row(self, index: int) -> str:
-        """Return the file and the line of a row, for a message."""
-        if not self.files:
-            return f"row {index} of {self.name}"
-        file = bisect_right(self.starts, index) - 1
-        row, path = index - self.starts[file], self.files[file]
-        return f"row {row} of '{path.name}'" if is_parquet(path) else f"line {line_of(path, row)} of '{path.name}'"
-
-    def cell(self, column: str, row: int) -> Any:
-        """A cell, for a message: text without quotes, whole numbers without a fraction."""
-        cells = self.frame[column]
-        unit = getattr(cells.dtype, "time_unit", "D" if cells.dtype == pl.Date else None)
-        if unit in PRINTABLE and abs(cells.to_physical()[row] or 0) > PRINTABLE[unit]:
-            return f"{cells.to_physical()[row]} {unit}"  # polars panics
-        value = cells[row]
-        return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
-
-    def where(self, row: int, variable: str | None = None) -> str:
-        """id, time, variable and row of a row."""
-        parts = [f"id {self.cell(self.id, row)!r}"]
-        if self.time is not None:
-            parts.append(f"time {self.cell(self.time, row)}")
-        if variable is None and self.variable is not None:
-            variable = self.cell(self.variable, row)
-        if variable is not None:
-            parts.append(f"variable {variable!r}")
-        return f"{', '.join(parts)} ({self.row(row)})"
+    def where(self, row: int) -> str:
+        """id, time and number of a row."""
+        time = "" if self.time is None else f", time {shown(self.frame[self.time], row)}"
+        return f"id {shown(self.frame[self.id], row)!r}{time} ({self.row(row)})"
 
     def ids(self) -> pl.Series:
         """Return the id of each row. Raises ValueError for a row without an id."""
-        ids = self.frame[self.id]
-        none = empty(ids)
-        if not none.any():
-            ids = id_series(ids, self.row)
-            none = none | (ids == "" if ids.dtype == pl.String else False)
-        if none.any():
-            row = self.row(int(none.arg_max() or 0))
-            raise ValueError(f"each row must have an id, and {row} has none in the column {self.id!r}.")
-        return ids
+        return every_id(self.frame[self.id], self.row)
 
 
 @dataclass(frozen=True)
@@ -109,19 +77,78 @@ class Source:
     frame: pl.DataFrame | None = None
     files_are_sequences: bool = False
 
-    def load(self, kinds: Kinds, id: str, time: str | None = None, variable: str | None = None) -> Table:
+    def load(self, kinds: Kinds, id: str, time: str | None = None) -> Table:
         """Read the columns that are used. If every file is a sequence, `id` is a new column with the name of the file."""
         if self.frame is not None:
-            return Table(self.frame.select(list(kinds)), self.name, id, time, variable)
+            return Table(self.frame.select(list(kinds)), f"row {{}} of {self.name}".format, id, time)
         frame, lengths = (_parquet if is_parquet(self.files[0]) else _csv)(self.files, kinds)
-        if id not in self.columns and len(frame):
+        if id not in self.columns:
             names = as_ids(pl.Series(id, map(_stem, self.files)))
             frame = frame.with_columns(names.gather(np.repeat(np.arange(len(names)), lengths)))
-            if 0 in lengths:  # a file without rows gets an empty row, and so an empty sequence
+            if 0 in lengths and len(frame):  # a file without rows gets an empty row, and so an empty sequence
                 frame = names.to_frame().join(frame, on=id, how="left", maintain_order="left_right")
                 lengths = [max(length, 1) for length in lengths]
+        return Table(frame, partial(self._row, lengths), id, time)
+
+    def scan(self, kinds: Kinds, id: str, typed: bool = True) -> Scan:
+        """The columns that are used, to be read a batch at a time. Unless `typed`, all columns of a CSV file are text."""
+        if self.frame is not None:
+            return Scan(self.frame.select(list(kinds)).lazy(), f"row {{}} of {self.name}".format, False)
+        parts, numeric = [], id not in self.columns
+        for file in self.files:
+            if is_parquet(file):
+                part = pl.scan_parquet(file, glob=False)
+            else:
+                source = content(file)
+                options, numbers = _types(content(self.files[0]), kinds)
+                options |= {"separator": header(source)[0]} | ({} if typed else TEXTS)
+                part, numeric = pl.scan_csv(source, **options), numeric or id in numbers
+            if id not in self.columns:
+                part = part.with_columns(pl.lit(_stem(file)).alias(id))
+                if part.head(1).collect().is_empty():  # an empty row, and so an empty sequence
+                    part = pl.concat([part, pl.LazyFrame({id: [_stem(file)]})], how="diagonal_relaxed")
+            parts.append(part.select(id, *(name for name in kinds if name != id)))
+
+        def row(index: int) -> str:
+            return self._row([part.select(pl.len()).collect().item() for part in parts], index)
+
+        return Scan(pl.concat(parts, how="vertical_relaxed"), row, numeric)
+
+    def _row(self, lengths: Sequence[int], index: int) -> str:
+        """The file and the line of a row, for a message. `lengths`: rows of each file."""
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
-        return Table(frame, self.name, id, time, variable, self.files, tuple(starts))
+        file = bisect_right(starts, index) - 1
+        row, path = index - starts[file], self.files[file]
+        return f"row {row} of '{path.name}'" if is_parquet(path) else f"line {line_of(path, row)} of '{path.name}'"
+
+
+class Scan(NamedTuple):
+    """Rows to be read a batch at a time, words for a row, and whether ids of text may be written as numbers."""
+
+    rows: pl.LazyFrame
+    row: Callable[[int], str]
+    numeric: bool
+
+
+def shown(cells: pl.Series, row: int) -> Any:
+    """A cell, for a message: text without quotes, whole numbers without a fraction."""
+    unit = getattr(cells.dtype, "time_unit", "D" if cells.dtype == pl.Date else None)
+    if unit in PRINTABLE and abs(cells.to_physical()[row] or 0) > PRINTABLE[unit]:
+        return f"{cells.to_physical()[row]} {unit}"  # polars panics
+    value = cells[row]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
+
+
+def every_id(column: pl.Series, row: Callable[[int], str]) -> pl.Series:
+    """Return ids as integers or text. Raises ValueError for a row without an id."""
+    none = empty(column)
+    if not none.any():
+        ids = id_series(column, row)
+        none = none | (ids == "" if ids.dtype == pl.String else False)
+    if none.any():
+        row_without = row(int(none.arg_max() or 0))
+        raise ValueError(f"each row must have an id, and {row_without} has none in the column {column.name!r}.")
+    return ids
 
 
 def open_source(source: Any) -> Source:
@@ -285,20 +312,25 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
     """Read columns of a file, or of the `joined` content of several files with the same header."""
     with refused(path):
         source = joined or content(path)
-        mark, _ = header(source)
-        sample = pl.scan_csv(source, separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
-        numeric = {name for name in kinds if sample[name].is_numeric()}
-        numbers = {name: kind for name, kind in kinds.items() if name in numeric or (kind == "id" and sample[name] == pl.Boolean)}
-        # All columns are read: otherwise polars accepts a row with too many cells, such as one with 36,6 for 36.6.
-        types: dict[str, Any] = dict.fromkeys(sample, pl.String)
-        types |= {name: pl.Float64 for name, kind in numbers.items() if kind == "number"}
-        types |= {name: sample[name] for name, kind in kinds.items() if kind == "any" or (kind == "key" and name not in numbers)}
-        options: dict[str, Any] = {"separator": mark, "glob": False}
+        options, numbers = _types(source, kinds)
         try:
-            frame = pl.read_csv(source, schema_overrides=types, **options).select(list(kinds))
+            frame = pl.read_csv(source, **options).select(list(kinds))
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
-            frame = pl.read_csv(source, infer_schema=False, **options).select(list(kinds))
+            frame = pl.read_csv(source, **options | TEXTS).select(list(kinds))
     return as_numbers(frame, numbers)
+
+
+def _types(source: Path | bytes, kinds: Kinds) -> tuple[dict[str, Any], Kinds]:
+    """Return how polars reads a file, and the columns that are numbers in its first rows."""
+    options: dict[str, Any] = {"separator": header(source)[0], "glob": False}
+    sample = pl.scan_csv(source, infer_schema_length=SAMPLE, **options).collect_schema()
+    numeric = {name for name in kinds if name in sample and sample[name].is_numeric()}
+    numbers = {name: kind for name, kind in kinds.items() if name in numeric or (kind == "id" and sample[name] == pl.Boolean)}
+    # All columns are read: otherwise polars accepts a row with too many cells, such as one with 36,6 for 36.6.
+    types: dict[str, Any] = dict.fromkeys(sample, pl.String)
+    types |= {name: pl.Float64 for name, kind in numbers.items() if kind == "number"}
+    types |= {name: sample[name] for name, kind in kinds.items() if kind == "any" or (kind == "key" and name not in numbers)}
+    return options | {"schema_overrides": types}, numbers
 
 
 def as_numbers(frame: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import starts
 from phased.estimator.settings import listed
 from phased.estimator.tables.cells import empty, filled, id_series, numbers_of
 from phased.estimator.tables.columns import check_different, check_present, find
 from phased.estimator.tables.formats import Kinds, Source, Table, open_source
-from phased.estimator.tables.read import starts
 from phased.estimator.tables.times import read_clock
 from phased.estimator.units import in_unit
 
@@ -130,7 +130,7 @@ def _refuse_strangers(rows: Table, sequence: NDArray[np.int64], time: str | None
 
 def _step_of(events: Events, rows: Table, sequence: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the step of each row. The last rows of one time belong to the last steps at it, also rows without a target."""
-    times = read_clock(rows, events.unit, events.settings.clock)
+    times = read_clock(rows.frame[rows.time or ""], rows.where, events.unit, events.settings.clock)
     if (unknown := np.flatnonzero(present & ~times.known)).size:
         raise ValueError(f"each target must have a finite time, got none at {rows.where(int(unknown[0]))}.")
     if None not in (times.offset, before := events.settings.offset) and times.offset != before:

@@ -1,364 +1,193 @@
-"""From a table to the fields of Events. A long table has a row per measurement, a wide table a row per time."""
+"""From a table to Events, part by part: static variables, values of one time, levels of text, and the Events of all parts."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from phased.estimator.events import Events
-from phased.estimator.ragged import offsets
+from phased.estimator.ragged import offsets, starts
 from phased.estimator.settings import Merge, Settings
-from phased.estimator.tables.cells import empty, read_values, with_levels
-from phased.estimator.tables.columns import MEDS, Opened, open_table
+from phased.estimator.tables import store
+from phased.estimator.tables.cells import find_levels, with_levels
+from phased.estimator.tables.columns import MEDS
+from phased.estimator.tables.drafts import Cells, Draft, Steps, draft_long, draft_wide, first_row
 from phased.estimator.tables.formats import open_source
+from phased.estimator.tables.parts import Opened
+from phased.estimator.tables.store import Arrays, joined
+from phased.estimator.tables.survey import open_table
+
+Item = TypeVar("Item")
 
 
-def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
-    """Return the Events of a table, and the time of each step as it stands in the table.
+def read_table(source: Any, asked: Settings, like: Settings | None, file: Path | None = None) -> Events:
+    """Return the Events of a table.
 
     Args:
         source: a path, a frame or a dictionary of columns.
         asked: arguments of the call.
         like: settings of the table read before, which complete the arguments.
+        file: for the arrays, which are memory-mapped. It is used again if it was made from the same files in the same way.
     """
-    opened = open_table(open_source(source), asked, like)
-    how = opened.how
-    cells = (read_wide if opened.wide else read_long)(opened)
-    variables, found = (tuple(compress(cells.names, which)) for which in (~cells.static, cells.static))
-    statics = found if how.statics is None else how.statics
-    static, steps = _static(opened, cells, statics), _with_bare_steps(opened, cells)
+    opened = open_source(source)
+    if file is None:
+        parts = _parts(open_table(opened, asked, like), lambda make: list(make()))
+        return Events(**joined((part.events for part in parts), Arrays()))
+    store.check(file, opened.files)
+    key = store.key_of(opened.files, asked, like)
+    if opened.files and (events := store.read(file, key)) is not None:
+        return events
+    with TemporaryDirectory(prefix=".", suffix=".part", dir=file.parent) as folder:
+        parts = _parts(open_table(opened, asked, like, Path(folder) / "rows"), Again)
+        store.write(file, joined((part.events for part in parts), Arrays(Path(folder))), key)
+    found = store.read(file, key)
+    assert found is not None, file
+    return found
+
+
+def read_with_times(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
+    """Return the Events of a table, and the time of each step as it stands in the table. See `read_table` for the arguments."""
+    parts = list(_parts(open_table(open_source(source), asked, like), lambda make: list(make())))
+    return Events(**joined((part.events for part in parts), Arrays())), pl.concat(part.times() for part in parts)
+
+
+class Settled(NamedTuple):
+    """Sequences with texts as indices, the texts of each variable, and a function for the time of each step in the table."""
+
+    events: Events
+    texts: Mapping[str, list[str]]
+    times: Callable[[], pl.Series]
+
+
+class Again(Iterable[Item]):
+    """Items that are made anew by each loop over them, so that one at a time is in memory."""
+
+    def __init__(self, make: Callable[[], Iterable[Item]]) -> None:
+        self.make = make
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.make())
+
+
+def _parts(table: Opened, kept: Callable[[Callable[[], Iterable[Any]]], Iterable[Any]]) -> Iterator[Settled]:
+    """The Events of each part. `kept` keeps items for several loops."""
+    make = Again(lambda: map(draft_wide if table.wide else draft_long, table.parts()))
+    drafts: Iterable[Draft] = kept(lambda: make) if table.how.statics is None else make
+    static, timeless = find_statics(table, drafts)
+    levels = dict(table.how.levels)
+    chosen = [name for name in table.names if name in table.texts and name not in levels]
+    parts: Iterable[Settled] = Again(lambda: (settle(draft, static, timeless) for draft in _last_time(drafts)))
+    if chosen:
+        parts = kept(lambda: (settle(draft, static, timeless) for draft in drafts))
+        levels |= find_levels(((part.events, part.texts) for part in parts), chosen)
+    for part in _last_time(parts):
+        yield part._replace(events=with_levels(part.events, part.texts, levels)) if levels else part
+
+
+def _last_time(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each of which is forgotten by a list before the next."""
+    if not isinstance(items, list):
+        yield from items
+    while isinstance(items, list) and items:
+        yield items.pop(0)
+
+
+def find_statics(table: Opened, drafts: Iterable[Draft]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return two bools per variable: it is static, and its values need no time."""
+    named = np.isin(table.names, table.how.statics or ())
+    if table.how.statics is not None:
+        return named, named
+    may, does = ~named, named
+    number = np.zeros((2, len(named)), np.int64)
+    for draft in drafts:
+        may, does = may & draft.may, does | draft.does
+        number += [np.bincount(each.variable, minlength=len(named)) for each in (draft.cells, draft.timeless)]
+    never = (number[0] == 0) & (number[1] > 0) & (table.how.columns == MEDS)  # MEDS gives constants no time
+    return (may & does) | never, never
+
+
+def settle(draft: Draft, static: NDArray[np.bool_], timeless: NDArray[np.bool_]) -> Settled:
+    """Return the Events of a part. Static variables are separated, and values of one time are merged.
+
+    Args:
+        draft: the part.
+        static: for each variable whether it is known once per sequence.
+        timeless: for each variable whether its values need no time.
+    """
+    part, steps, cells, how = draft.part, draft.steps, draft.cells, draft.part.table.how
+    for row, variable in zip(draft.timeless.at, draft.timeless.variable, strict=True):
+        if not timeless[variable]:
+            raise part.no_time(int(row), part.table.names[variable])
+    names, text, counts = np.array(part.table.names, object), np.isin(part.table.names, [*draft.texts]), dict(draft.counts)
+    statics = tuple(names[static]) if how.statics is None else how.statics
+    if static.any():
+        fixed, cells = cells.take(static[cells.variable]), cells.take(~static[cells.variable])
+        fixed = fixed._replace(at=steps.sequence[fixed.at])
+        before = draft.timeless._replace(at=part.sequence[draft.timeless.at])
+        fixed = Cells(*(np.concatenate(pair) for pair in zip(before, fixed, strict=True)))
+    else:
+        fixed = draft.timeless
+    if not part.table.wide and static.any():
+        measured = np.bincount(cells.at, minlength=len(steps.row)) > 0
+        steps, cells = steps.take(measured), cells._replace(at=(np.cumsum(measured) - 1)[cells.at])
+    if how.merge is not None:
+        if part.table.wide:
+            steps, cells = _one_time(steps, cells)
+        first = starts(cells.at, cells.variable)
+        counts.setdefault("merged", int((~first).sum()))
+        cells = _merged(cells, first, how.merge, text)
+    steps, at = _with_bare_steps(draft, steps)
+    variables = tuple(names[~static])
     events = Events(
-        ids=opened.ids,
+        ids=part.ids,
         variables=variables,
         statics=statics,
         unit=how.unit,
-        offset=offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
+        offset=offsets(np.bincount(steps.sequence, minlength=part.count)),
         time=steps.time,
-        entry=offsets(steps.measured),
-        variable=cells.variable.astype(np.int32, copy=False),
+        entry=offsets(np.bincount(cells.at if at is None else at[cells.at], minlength=len(steps.row))),
+        variable=(np.cumsum(~static, dtype=np.int32) - 1)[cells.variable],
         value=cells.value,
-        static=static,
-        origin=cells.origin,
+        static=_one_per_sequence(draft, fixed, statics, text),
+        origin=draft.origin,
         settings=replace(how, variables=variables, statics=statics),
-        counts={name: count for name, count in cells.counts.items() if count},
+        counts={name: count for name, count in counts.items() if count},
     )
-    if cells.texts or how.levels:
-        events = with_levels(events, cells.texts, how.levels)
-    return events, opened.column("time").gather(pl.Series(steps.row).replace(-1, None))
+    rows = pl.Series(steps.row)
+    return Settled(events, draft.texts, lambda: part.frame[how.columns["time"]].gather(rows.replace(-1, None)))
 
 
-@dataclass(frozen=True)
-class Measurements:
-    """Rows with one value each: numbers of their sequence and variable, time, value, and row in the table."""
-
-    sequence: NDArray[np.int64]
-    time: NDArray[np.float64]
-    variable: NDArray[np.int64]
-    value: NDArray[np.float64]
-    row: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __getitem__(self, index: NDArray[Any] | slice) -> Measurements:
-        return Measurements(self.sequence[index], self.time[index], self.variable[index], self.value[index], self.row[index])
-
-    def split(self, apart: NDArray[np.bool_]) -> tuple[Measurements, Measurements]:
-        """The rows of some variables, and the others. `apart` has a bool per variable."""
-        if not apart.any():
-            return self[:0], self
-        chosen = apart[self.variable]
-        return self[chosen], self[~chosen]
+def _one_time(steps: Steps, cells: Cells) -> tuple[Steps, Cells]:
+    """One step of all steps of a sequence at a time."""
+    first = starts(steps.sequence, steps.time)
+    at = (np.cumsum(first) - 1)[cells.at]
+    order = np.argsort(at * (int(cells.variable.max(initial=0)) + 1) + cells.variable, kind="stable")
+    return steps.take(first), cells._replace(at=at).take(order)
 
 
-class Steps(NamedTuple):
-    """Steps in order: number of the sequence, time, row in the table or -1, and number of measurements."""
-
-    sequence: NDArray[np.int64]
-    time: NDArray[np.float64]
-    row: NDArray[np.int64]
-    measured: NDArray[np.int64]
-
-
-class Cells(NamedTuple):
-    """The values of a table.
+def _merged(cells: Cells, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Cells:
+    """Return one value for each run of values.
 
     Args:
-        names: of the variables.
-        static: for each variable whether it is known once per sequence.
-        fixed: measurements of static variables, in any order.
-        steps: of the measurements of the others.
-        variable: of each measurement, step after step, a number among the variables that are not static.
-        value: of each measurement.
-        texts: of each text variable. Its values are indices into these texts.
-        counts: what happened to rows.
-        time: of each row of the table.
-        origin: date of time 0 of each sequence, or None.
-    """
-
-    names: list[str]
-    static: NDArray[np.bool_]
-    fixed: Measurements
-    steps: Steps
-    variable: NDArray[Any]
-    value: NDArray[np.float64]
-    texts: dict[str, list[str]]
-    counts: dict[str, int]
-    time: NDArray[np.float64]
-    origin: NDArray[np.datetime64] | None
-
-
-def read_long(opened: Opened) -> Cells:
-    """The values of a table with columns of variable and value."""
-    names, code = _rows_of_variables(opened)
-    value, texts, sentinels = _long_values(opened, names, code)
-    kept = ~np.isnan(value)
-    static = np.isin(names, opened.how.statics or ()) | _timeless(opened, kept, code, names)
-    time, origin = opened.clock(kept)
-    rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
-    fixed, rows = (rows if kept.all() else rows[np.flatnonzero(kept)]).split(static)
-    rows, count = ordered(rows), len(rows)
-    if opened.how.merge is not None:
-        rows = merged(rows, starts(rows.sequence, rows.time, rows.variable), opened.how.merge, np.isin(names, [*texts]))
-    counts = {"sentinels": sentinels, "merged": count - len(rows)}
-    if opened.how.statics is None:
-        found = at_first_time(rows, len(names))
-        more, rows = rows.split(found)
-        fixed = Measurements(*map(np.concatenate, zip(vars(fixed).values(), vars(more).values(), strict=True)))
-        static = static | found
-    rows, turn = _in_turns(rows)
-    begin = np.flatnonzero(starts(rows.sequence, rows.time, turn))
-    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], np.diff(begin, append=len(rows)))
-    variable = (np.cumsum(~static) - 1)[rows.variable]
-    return Cells(names, static, fixed, steps, variable, rows.value, texts, counts, time, origin)
-
-
-def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of the variables, and the variable of each row, -1 for rows that are left out."""
-    column, value = opened.column("variable").cast(pl.String).str.strip_chars(), opened.column("value")
-    column = column.set((column == "").fill_null(False), None)
-    for bad in (column.is_null() & value.is_not_null()).arg_true()[:1]:
-        raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad)} does not.")
-    present = column.unique().drop_nulls().sort().to_list()
-    opened.check_names(present)
-    # A variable without any value, such as a code of MEDS for an event, is left out.
-    lacking = empty(value)
-    measured = {*column.filter(~lacking).unique().drop_nulls()} if lacking.any() else {*present}
-    measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
-    names = opened.names([name for name in present if name in measured], lambda name: int((column == name).arg_max() or 0))
-    left_out = sorted({*present} - {*names})
-    number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-    return names, np.where(number < len(names), number, -1)
-
-
-def _long_values(
-    opened: Opened, names: list[str], code: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], dict[str, list[str]], int]:
-    """Return the value of each row, NaN without a value, the texts of text variables, and the number of sentinels."""
-    column = opened.column("value")
-    value, bad = read_values(column)
-    bad = bad[code[bad] >= 0]
-    texts: dict[str, list[str]] = {}
-    of_variable = np.bincount(code[bad], minlength=len(names))
-    for number, name in enumerate(names):
-        if of_variable[number] > 0 if opened.like is None else name in opened.like.levels:
-            rows = np.flatnonzero(code == number)
-            found = opened.texts(name, column.gather(rows), int(of_variable[number]))
-            if found is not None:
-                value = value if value.flags.writeable else value.copy()
-                value[rows], texts[name] = found
-                bad = bad[code[bad] != number]
-    if len(bad):
-        raise opened.bad_value(int(bad[0]), names[code[bad[0]]], column[int(bad[0])])
-    sentinel = np.zeros(len(value), np.bool_)
-    marked = [() if name in texts else opened.how.marks(name) for name in names]
-    for numbers in {*marked} - {()}:
-        applies = np.array([*(each == numbers for each in marked), False])  # the last for -1
-        sentinel |= applies[code] & np.isin(value, numbers)
-    absent = sentinel | (code < 0)
-    return np.where(absent, np.nan, value) if absent.any() else value, texts, int(sentinel.sum())
-
-
-def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], names: list[str]) -> NDArray[np.bool_]:
-    """Return a bool per variable of MEDS: it never has a time, so it is static. Raises ValueError for others without a time."""
-    never = np.zeros(len(names), np.bool_)
-    lacking = kept & ~opened.times.known
-    if lacking.any():
-        if opened.how.columns == MEDS and opened.how.statics is None:
-            number = np.bincount(code[kept], minlength=len(names))
-            never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
-        bad = np.flatnonzero(lacking & ~(never | np.isin(names, opened.how.statics or ()))[code])
-        if len(bad):
-            raise opened.no_time(int(bad[0]))
-    return never
-
-
-def _in_turns(rows: Measurements) -> tuple[Measurements, NDArray[np.int64]]:
-    """Return the rows sorted by sequence, time, turn and variable, with the turns.
-
-    The turn of the k-th value of a variable at a time, in the order of the table, is k: it belongs to the k-th step at that time.
-    """
-    first = starts(rows.sequence, rows.time, rows.variable)
-    if first.all():
-        return rows, np.zeros(len(rows), np.int64)
-    turn = np.arange(len(rows)) - np.flatnonzero(first)[np.cumsum(first) - 1]
-    order = np.lexsort((turn, np.cumsum(starts(rows.sequence, rows.time))))
-    return rows[order], turn[order]
-
-
-def read_wide(opened: Opened) -> Cells:
-    """The values of a table with a column per variable. Every row with a time is a step.
-
-    The cells stay a matrix: for dense tables, a row per cell takes six to eight times as long.
-    """
-    names, matrix, texts, sentinels = _matrix(opened)
-    static, text, known = np.isin(names, opened.how.statics or ()), np.isin(names, [*texts]), opened.times.known
-    bad = np.argwhere(~np.isnan(matrix[~known]) & ~static)
-    if len(bad):
-        raise opened.no_time(int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
-    time, origin = opened.clock(known)
-    none = np.zeros(len(matrix), np.int64)
-    rows = Measurements(opened.sequence, np.where(known, time, -np.inf), none, none.astype(np.float64), np.arange(len(matrix)))
-    steps = ordered(rows if known.all() else rows[known])
-    cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
-    static = constant(cells, steps) if opened.how.statics is None else static
-    fixed = _filled(matrix, rows, np.flatnonzero(static))
-    cells = cells[:, ~static] if static.any() else cells
-    counts = {"sentinels": sentinels}
-    if opened.how.merge is not None:
-        cells, steps, counts["merged"] = _collapse(opened.how.merge, text[~static], cells, steps)
-    measured = ~np.isnan(cells)
-    variable = np.broadcast_to(np.arange(cells.shape[1], dtype=np.int32), measured.shape)[measured]
-    found = Steps(steps.sequence, steps.time, steps.row, measured.sum(1))
-    return Cells(names, static, fixed, found, variable, cells[measured], texts, counts, time, origin)
-
-
-def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
-    """Return the variables, values (rows, variables), NaN in empty cells, texts of text variables, number of sentinels."""
-    frame, how = opened.table.frame, opened.how
-    opened.check_names([*opened.wide, *opened.dropped])
-    names = opened.names(opened.wide)
-    columns = dict(zip(frame.columns, frame.get_columns(), strict=True))
-    matrix = np.full((len(frame), len(names)), np.nan)
-    texts, sentinels = {}, 0
-    for place, name in enumerate(names):
-        if name not in columns:
-            continue
-        column, bad = read_values(columns[name])
-        found = opened.texts(name, columns[name], len(bad))
-        if found is not None:
-            matrix[:, place], texts[name] = found
-            continue
-        if len(bad):
-            raise opened.bad_value(int(bad[0]), name, columns[name][int(bad[0])])
-        matrix[:, place] = column
-        if marks := how.marks(name):
-            absent = np.isin(column, marks)
-            sentinels += int(absent.sum())
-            matrix[absent, place] = np.nan
-    return names, matrix, texts, sentinels
-
-
-def _filled(matrix: NDArray[np.float64], rows: Measurements, columns: NDArray[np.int64]) -> Measurements:
-    """The filled cells of some columns, row after row, each with the sequence and time of its row."""
-    place, column = np.nonzero(~np.isnan(matrix[:, columns]))
-    column = columns[column]
-    return replace(rows[place], variable=column, value=matrix[place, column])
-
-
-def _collapse(
-    how: Merge, text: NDArray[np.bool_], cells: NDArray[np.float64], steps: Measurements
-) -> tuple[NDArray[np.float64], Measurements, int]:
-    """Return one row for each sequence and time, and the number of values that were merged into others."""
-    begin = np.flatnonzero(starts(steps.sequence, steps.time))
-    length = np.diff(begin, append=len(steps))
-    step = np.repeat(np.arange(len(begin)), length)
-    several = np.flatnonzero(length[step] > 1)
-    part = replace(steps[several], sequence=step[several])
-    rows = ordered(_filled(cells[several], part, np.arange(cells.shape[1])))
-    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), how, text)
-    cells = cells[begin]
-    cells[length > 1] = np.nan
-    cells[one.sequence, one.variable] = one.value
-    return cells, steps[begin], len(rows) - len(one)
-
-
-def _static(opened: Opened, cells: Cells, statics: Sequence[str]) -> NDArray[np.float64]:
-    """The values that are known once per sequence, (sequences, statics), NaN where unknown."""
-    names = cells.names
-    place = {name: number for number, name in enumerate(statics)}
-    places = np.array([place.get(name, 0) for name in names], np.int64)
-    text = np.isin(names, [*cells.texts])
-    matrix, wrong = one_per_sequence(cells.fixed, places, (len(opened.ids), len(statics)), opened.how.merge, text)
-    if len(wrong):
-        name, where = names[wrong.variable[0]], int(wrong.row.min())
-        several = ", ".join(f"{value:g}" for value in np.unique(wrong.value)[:5]) if name not in cells.texts else "several texts"
-        cure = "" if opened.like is not None else f", or leave {name!r} out of static"
-        raise ValueError(
-            f"a static variable must have one value per sequence, got {several} at {opened.table.where(where, name)}. "
-            f"Merge its values (merge: 'first', or another rule){cure}."
-        )
-    return matrix
-
-
-def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
-    """Return the steps, and an empty step for a sequence without one, at the first time of its rows or at 0."""
-    without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
-    if not without.any():
-        return cells.steps
-    time, known = np.where(opened.times.known, cells.time, np.inf), opened.times.known
-    row = np.flatnonzero(without[opened.sequence])
-    row = row[np.lexsort((time[row], opened.sequence[row]))]
-    row = row[starts(opened.sequence[row])]
-    bare = Steps(opened.sequence[row], np.where(known[row], time[row], 0.0), np.where(known[row], row, -1), np.zeros_like(row))
-    steps = [np.concatenate(pair) for pair in zip(cells.steps, bare, strict=True)]
-    order = np.argsort(steps[0], kind="stable")
-    return Steps(*(each[order] for each in steps))
-
-
-def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a row is the first of a run of rows with equal keys."""
-    first = np.ones(len(keys[0]), np.bool_)
-    first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return first
-
-
-def ordered(rows: Measurements) -> Measurements:
-    """Rows sorted by sequence, time and variable. Rows that are equal in all three keep their order."""
-    keys = rows.sequence, pl.Series(rows.time).rank("dense").to_numpy().astype(np.int64), rows.variable
-    sizes = [int(key.max(initial=0)) + 1 for key in keys]
-    if math.prod(sizes) >= 2**63:
-        return rows[np.lexsort(keys[::-1])]
-    key = pl.DataFrame({"key": np.ravel_multi_index(keys, sizes)})  # one integer is sorted several times faster than three keys
-    return rows[key.select(pl.arg_sort_by("key", maintain_order=True).cast(pl.Int64)).to_series().to_numpy()]
-
-
-def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
-    """Return one row for each run of rows.
-
-    Args:
-        rows: sorted, so that the rows of a run follow each other in the order of their times, and of the table.
-        first: whether a row begins a run.
+        cells: the values of a run follow each other in the order of times. At one time they keep the order of the table.
+        first: whether a value begins a run.
         how: the value of a run of several.
         text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
-
-    Returns:
-        The first row of each run, with the value of the run.
     """
     if first.all():
-        return rows
+        return cells
     begin = np.flatnonzero(first)
-    length = np.diff(begin, append=len(rows))
+    length = np.diff(begin, append=len(first))
     run = np.repeat(np.arange(len(begin)), length)
     several = length[run] > 1  # the others stay as they are
-    part, run = rows[several], run[several]
+    part, run = cells.take(several), run[several]
     cut = np.flatnonzero(starts(run))
     end = np.append(cut[1:], len(run)) - 1
     by_value = part.value[np.lexsort((part.value, run))]  # the order of rows does not change the last bit of a sum
@@ -371,73 +200,51 @@ def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArr
         "sum": total,
         "mean": total / (end - cut + 1),
     }
-    made = rows[begin]
+    made = cells.take(begin)
     made.value[length > 1] = np.where(text[part.variable[cut]], chosen["first" if how == "first" else "last"], chosen[how])
     return made
 
 
-def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
-    """Return a bool per variable of a long table: measured only at the first time of every sequence.
-
-    A value that is measured once, but later, is not: at the first event it is not known yet. Nor is one with several values at
-    that time. At least one sequence with the variable must have two times. Otherwise the variable may change.
-
-    Args:
-        rows: sorted by sequence, time, variable.
-        variables: their number.
-    """
-    begin = np.flatnonzero(starts(rows.sequence))
-    length = np.diff(begin, append=len(rows))
-    at_first = rows.time == np.repeat(rows.time[begin], length)
-    goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
-    number = np.bincount(rows.variable, minlength=variables)
-    shown = np.bincount(rows.variable[goes_on], minlength=variables) > 0
-    differs = ~starts(rows.sequence, rows.time, rows.variable) & starts(rows.value)
-    shown &= np.bincount(rows.variable[differs], minlength=variables) == 0
-    return np.asarray(shown & (np.bincount(rows.variable[at_first], minlength=variables) == number))
-
-
-def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool_]:
-    """Return a bool per column of a wide table: constant in every sequence, and filled in all of its rows or only in the first.
-
-    Args:
-        cells: (rows, columns), NaN where a cell is empty.
-        steps: the sequence and time of each row, sorted.
-    """
-    if not len(cells):
-        return np.zeros(cells.shape[1], np.bool_)
-    begin = np.flatnonzero(starts(steps.sequence))
-    length = np.diff(begin, append=len(cells))[:, None]
-    goes_on = (steps.time[begin + length[:, 0] - 1] > steps.time[begin])[:, None]
-    filled = ~np.isnan(cells)
-    count = np.add.reduceat(filled, begin, dtype=np.int64)
-    same = np.fmin.reduceat(cells, begin) == np.fmax.reduceat(cells, begin)
-    fits = (count == length) | ((count == 1) & filled[begin])
-    return np.asarray(((count == 0) | (same & fits)).all(0) & ((count > 0) & goes_on).any(0))
+def _one_per_sequence(draft: Draft, cells: Cells, statics: tuple[str, ...], text: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the static values, (sequences, statics), NaN where unknown. `cells`: in the order of times."""
+    table, values = draft.part.table, np.full((draft.part.count, len(statics)), np.nan)
+    cells = cells.take(np.lexsort((cells.variable, cells.at)))
+    first = starts(cells.at, cells.variable)
+    run = np.cumsum(first) - 1
+    differs, how = ~first & starts(cells.value), table.how.merge
+    one = cells.take(first)
+    if differs.any() and how is None:
+        wrong = cells.take(run == run[differs][0])
+        name = table.names[wrong.variable[0]]
+        several = "several texts" if name in draft.texts else ", ".join(f"{value:g}" for value in np.unique(wrong.value)[:5])
+        cure = "" if table.like is not None else f", or leave {name!r} out of static"
+        raise ValueError(
+            f"a static variable must have one value per sequence, got {several} at "
+            f"{draft.part.where(first_row(draft, wrong), name)}. Merge its values (merge: 'first', or another rule){cure}."
+        )
+    if differs.any() and how is not None:  # the same value again is no contradiction
+        merge = np.bincount(run[differs], minlength=len(one.at)) > 0
+        one.value[merge] = _merged(cells.take(merge[run]), first[merge[run]], how, text).value
+    place = {name: column for column, name in enumerate(statics)}
+    values[one.at, np.array([place.get(name, 0) for name in table.names], np.int64)[one.variable]] = one.value
+    return values
 
 
-def one_per_sequence(
-    rows: Measurements, places: NDArray[np.int64], shape: tuple[int, int], how: Merge | None, text: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], Measurements]:
-    """Return static values, NaN where unknown, and the first rows that contradict each other, empty with `how`.
-
-    Args:
-        rows: of static variables, in any order.
-        places: the column of each variable.
-        shape: (sequences, columns).
-        how: one value from several.
-        text: for each variable whether it is text.
-    """
-    cell = rows.sequence * shape[1] + places[rows.variable]
-    low, high = np.full(shape, np.inf).ravel(), np.full(shape, -np.inf).ravel()
-    np.minimum.at(low, cell, rows.value)
-    np.maximum.at(high, cell, rows.value)
-    values = np.where(low > high, np.nan, low)
-    several = low < high  # the same value again is no contradiction
-    rows = rows[several[cell]]
-    rows = rows[np.lexsort((rows.row, rows.time, rows.variable, rows.sequence))]
-    if how is not None and len(rows):
-        rows = merged(rows, starts(rows.sequence, rows.variable), how, text)
-        values[rows.sequence * shape[1] + places[rows.variable]] = rows.value
-        rows = rows[:0]
-    return values.reshape(shape), rows[(rows.sequence == rows.sequence[:1]) & (rows.variable == rows.variable[:1])]
+def _with_bare_steps(draft: Draft, steps: Steps) -> tuple[Steps, NDArray[np.int64] | None]:
+    """Add an empty step to a sequence without one, at the first time of its rows or at 0, and return the new place of each."""
+    part = draft.part
+    without = np.bincount(steps.sequence, minlength=part.count) == 0
+    if not without.any():
+        return steps, None
+    times = part.times()
+    row = np.flatnonzero(without[part.sequence])
+    time = np.where(times.known, part.since(draft.origin, times), np.inf)[row]
+    order = np.lexsort((time, part.sequence[row]))
+    row, time = row[order], time[order]
+    first = starts(part.sequence[row])
+    row, time = row[first], time[first]
+    known = np.isfinite(time)
+    bare = Steps(part.sequence[row], np.where(known, time, 0.0), np.where(known, row, -1))
+    both = Steps(*(np.concatenate(pair) for pair in zip(steps, bare, strict=True)))
+    order = np.argsort(both.sequence, kind="stable")
+    return both.take(order), np.argsort(order, kind="stable")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,6 @@ from phased.clock import EXACT_FLOAT64
 from phased.estimator.ragged import INEXACT, ROUND
 from phased.estimator.settings import Clock
 from phased.estimator.tables.cells import filled, numbers_of
-from phased.estimator.tables.formats import Table
 from phased.estimator.units import in_unit, ticks_of
 
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
@@ -58,20 +58,32 @@ class Unreadable(ValueError):
         self.why = why
 
 
-def read_clock(table: Table, unit: str, clock: Clock | None) -> Times:
-    """Return the time of each row. Raises ValueError for times that cannot be read or are of another kind than `clock`."""
-    assert table.time is not None
+def read_clock(
+    column: pl.Series, where: Callable[[int], str], unit: str, clock: Clock | None = None, first: pl.Series | None = None
+) -> Times:
+    """Return the time of each row.
+
+    Args:
+        column: of times.
+        where: words for a row.
+        unit: to convert dates, durations and clock times to.
+        clock: of the table read before.
+        first: a cell before the column, which says how text is read.
+
+    Raises:
+        ValueError: a time cannot be read, or is of another kind than `clock`.
+    """
+    head = column[:0] if first is None or column.dtype != pl.String else first
+    before = len(head)
     try:
-        times = read_times(table.frame[table.time], unit)
+        times = read_times(pl.concat([head, column]) if before else column, unit)
     except Unreadable as error:
-        raise ValueError(f"{error.why} At {table.where(error.row)}.") from error
+        raise ValueError(f"{error.why} At {where(error.row - before)}.") from error
     if clock is not None and times.known.any() and times.clock != clock:
         words = {"number": "numbers", "date": "dates"}
-        row = int(np.flatnonzero(times.known)[0])
-        raise ValueError(
-            f"times must be {words[clock]}, as in the table read before, got {words[times.clock]} at {table.where(row)}."
-        )
-    return times
+        row = where(int(np.flatnonzero(times.known)[0]))
+        raise ValueError(f"times must be {words[clock]}, as in the table read before, got {words[times.clock]} at {row}.")
+    return replace(times, ticks=times.ticks[before:], known=times.known[before:])
 
 
 def read_times(column: pl.Series, unit: str) -> Times:
