@@ -59,12 +59,13 @@ def test_arrays_are_mapped_can_be_written_to_and_leave_the_file_as_it_is(tmp_pat
     assert_written(ragged.load(path))
 
 
-def test_every_byte_that_is_missing_is_noticed(tmp_path):
-    path = write(tmp_path / "a")
-    whole = path.read_bytes()
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        assert ragged.load(path, "k") is None
+def test_every_bit_of_a_file_that_changes_and_every_byte_that_is_missing_is_noticed(tmp_path):
+    whole = write(tmp_path / "whole").read_bytes()
+    flipped = ((int.from_bytes(whole) ^ 1 << bit).to_bytes(len(whole)) for bit in range(8 * len(whole)))
+    cut = (whole[:size] for size in range(len(whole)))
+    for changed in (*flipped, *cut):
+        (tmp_path / "changed").write_bytes(changed)
+        assert ragged.load(tmp_path / "changed", "k") is None
 
 
 def test_two_calls_at_once_make_a_file_once(tmp_path):

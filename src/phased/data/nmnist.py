@@ -47,7 +47,7 @@ def open_recordings(
     """Open N-MNIST, from the folders or the archives in which it is distributed.
 
     The first call decodes all files into one file in the cache, 6 bytes an event. Later calls map it into memory, as long as
-    names, sizes and times of change of the files stay the same; otherwise, or if it is cut off, it is made again.
+    names, sizes and times of change of the files stay the same; otherwise, or if a bit of it has changed, it is made again.
 
     Args:
         folder: the folder with `Train/<digit>/<MNIST number>.bin` and `Test/...`, or with `Train.zip` and `Test.zip`.
@@ -64,6 +64,16 @@ def open_recordings(
         BadRecording: a file is bad.
         FileNotFoundError: the folder has no such part.
         OSError: the cache cannot be written to.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> import numpy as np
+        >>> data = Path(mkdtemp())
+        >>> (data / "Train" / "7").mkdir(parents=True)
+        >>> np.array([3, 4, 0x80, 0, 10, 5, 6, 0, 0, 12], np.uint8).tofile(data / "Train" / "7" / "00016.bin")
+        >>> recordings, skipped = open_recordings(data, "train", cache=data)
+        >>> recordings.number, recordings.label, recordings[0].time
+        (tensor([16]), tensor([7]), array([10, 12]))
     """
     found, place = members(Path(folder), split), place_of(Path(folder), split)
 

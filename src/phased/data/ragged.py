@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from phased import files
 
 DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged file raises
 Progress = Callable[[int, int], None]  # how much of long work is done, and how much there is
+_CHECKED: set[tuple[Path, tuple[int, int] | None]] = set()  # versions of files that this process has checked
 
 
 class Ragged(NamedTuple):
@@ -93,21 +95,30 @@ class Stored(NamedTuple):
 def save(path: Path, arrays: Mapping[str, Tensor], about: Any = None, key: str = "") -> None:
     """Write arrays to a safetensors file, whole or not at all. `key` names what they were made from."""
     whole = {name: array.contiguous() for name, array in arrays.items()}
+    text = json.dumps(about)
     with files.replacing(path) as file:
         try:
-            save_file(whole, file.name, {"key": key, "about": json.dumps(about)})
+            save_file(whole, file.name, {"key": key, "about": text, "digest": _digest(whole, key, text)})
         except SafetensorError as error:
             raise OSError(f"cannot write '{path}': {error}. Make room, or choose another folder.") from error
 
 
 def load(path: Path, key: str | None = None) -> Stored | None:
-    """Map the arrays of a file. None if there is no such file, it is cut off, or it was made with another key."""
+    """Map the arrays of a file. The first time in a process all bytes are read and compared with the digest of the file.
+
+    Returns:
+        The content; None if there is no such file, a bit of it has changed, or it was made with another key.
+    """
+    now = path, version(path)
     try:
         with safe_open(path, framework="pt") as file:
             found = file.metadata()
-            if key not in (None, found["key"]):
-                return None
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+        if key is not None and found["key"] != key:
+            return None
+        if now not in _CHECKED and found["digest"] != _digest(arrays, found["key"], found["about"]):
+            return None
+        _CHECKED.add(now)
         return Stored(arrays, json.loads(found["about"]))
     except DAMAGED:
         return None
@@ -150,3 +161,12 @@ def cached(
     if stored is None:
         raise OSError(f"cannot read '{path}', which was just written. PHASED_CACHE sets the folder of the cache.")
     return stored
+
+
+def _digest(arrays: Mapping[str, Tensor], key: str, about: str) -> str:
+    """CRC-32 of everything in a file: it notices changed bits at the speed of the memory."""
+    digest = zlib.crc32(f"{key}\n{about}".encode())
+    for name, array in sorted(arrays.items()):
+        digest = zlib.crc32(f"{name} {array.dtype} {tuple(array.shape)}".encode(), digest)
+        digest = zlib.crc32(array.numpy().reshape(-1).view("u1").data, digest)
+    return f"{digest:08x}"

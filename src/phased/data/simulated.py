@@ -59,6 +59,17 @@ def simulated_recordings(
         BadFile: a file of MNIST is missing or damaged.
         ValueError: MNIST has fewer images.
         OSError: the cache cannot be written to.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> data = Path(mkdtemp())
+        >>> images = np.array([0x803, 2, 28, 28], ">i4").tobytes() + bytes(range(196)) * 8
+        >>> labels = np.array([0x801, 2], ">i4").tobytes() + bytes([7, 2])
+        >>> for name, content in (("images-idx3", images), ("labels-idx1", labels)):
+        ...     np.frombuffer(content, np.uint8).tofile(data / f"t10k-{name}-ubyte")
+        >>> recordings = simulated_recordings(data, "test", cache=data)
+        >>> recordings.label, len(recordings[0]) > 1000
+        (tensor([7, 2]), True)
     """
     digits, camera = read_mnist(images_folder, split), camera or Camera()
     count = len(digits.images) if images is None else images
