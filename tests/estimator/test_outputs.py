@@ -143,6 +143,7 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path(call):
         (("new/m", "--missing", "Height=tall"), "--missing must be NAME=NUMBER or NUMBER"),
         (("new/m", "--seed", "-1"), "--seed"),
         (("new/m", "--checkpoint", "t.csv"), "cannot write to the folder 't.csv': it is no folder"),
+        (("new/m", "--checkpoint", "foreign"), "'foreign/epochs.ndjson' must be the log of a training"),
         (("t.csv/m",), "cannot write to the folder 't.csv/m'"),
         ((f"new/{256 * 'm'}",), "File name too long. Choose another folder."),
         (("new/m", "--checkpoint", f"new/{256 * 'c'}"), "File name too long. Choose another folder."),
@@ -154,10 +155,11 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path(call):
     ],
 )
 def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call, arguments, message):
-    for path in ("taken/model.safetensors", "taken/all", "own"):
+    for path in ("taken/model.safetensors", "taken/all", "foreign", "own"):
         Path(path).mkdir(parents=True)
     Path("own/README.md").write_text("mine")
     Path("taken/all/checkpoint.pt").write_text("mine")
+    Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
     before = state(here)
     with mock.patch("phased.estimator.tables.read.read_table", side_effect=AssertionError("the table was read")):
         result = call(*FIT, *arguments)

@@ -25,7 +25,7 @@ from phased.layer import PhasedRNN
 from phased.learn.average import Best, Last
 from phased.learn.device import is_first, together
 from phased.learn.loop import OpenFirst, Training, fit, flushed_denormals
-from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
+from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
 LEAST_TRAINED_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
@@ -158,6 +158,7 @@ def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
             if (place / name).exists() and not (place / name).is_file():
                 raise ValueError(f"'{place / name}' must be a regular file, which is read and written. Name another folder.")
         load_checkpoint(place / CHECKPOINT)
+        check_log(place)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -98,6 +99,23 @@ class Store:
         if self.fabric.is_global_zero:
             lines = "".join(json.dumps(epoch._asdict()) + "\n" for epoch in curve)
             files.write_whole(self.folder / LOG, lines.encode())
+
+
+def check_log(folder: Path) -> None:
+    """Raise a FileExistsError if the log in a folder was not written by a training whose checkpoint is beside it."""
+    log, keys = folder / LOG, set(Epoch._fields)
+    if not os.path.lexists(log) or (log.is_file() and not log.stat().st_size):
+        return
+    try:
+        lines = log.read_bytes().splitlines() if log.is_file() and (folder / CHECKPOINT).is_file() else [b""]
+        if all({"epoch", "loss", "test"} <= json.loads(line).keys() <= keys for line in lines):
+            return
+    except (OSError, ValueError, AttributeError, RecursionError):
+        pass
+    raise FileExistsError(
+        f"'{log}' must be the log of a training with its '{CHECKPOINT}' beside it, got another file, which would be replaced. "
+        f"Move it away, or choose another folder."
+    )
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
