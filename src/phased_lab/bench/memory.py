@@ -60,7 +60,6 @@ def measure(sequences: int, **options: Any) -> dict[str, Any]:
         },
     ),
     quick={"sequences": (2000,)},
-    restricts=False,
 )
 def memory(sequences: tuple[int, ...] = (4000, 20_000), epochs: int = 1) -> Iterator[Case]:
     """As many sequences as PhysioNet 2012 has, and five times as many."""
