@@ -23,7 +23,7 @@ PROGRAM = """
 import json, sys
 import numpy as np
 import phased.estimator
-from phased_lab.bench.table_fit import peak
+from phased_lab.bench.table_models import peak
 folder, names, options = (json.loads(text) for text in sys.argv[1:])
 before = peak()
 arrays = {name: np.load(f"{folder}/{name}.npy") for name in names.pop("arrays")}
