@@ -21,7 +21,6 @@ from phased.data import Sensor, encode, read
 from phased.data.read import READERS
 from phased.learn.store import Score, save_checkpoint
 from phased_lab.runs.record import parse
-from phased_lab.runs.run import write
 from recordings import network, recording
 from records import result
 
@@ -266,7 +265,7 @@ def trained(tmp_path):
     )
     place = tmp_path / "results" / "nmnist" / record.name
     place.mkdir(parents=True)
-    write(place.with_suffix(".jsonl"), record)
+    place.with_suffix(".jsonl").write_bytes(record.line().encode())
     save_checkpoint(place / "checkpoint.pt", {"model": model.state_dict()})
     return model, record
 
