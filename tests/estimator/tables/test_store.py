@@ -86,7 +86,7 @@ def written(folder: Path, table: pl.DataFrame, form: str):
         (wide, "csv", {"static": [], "variable": ["a", "text"]}),
         (wide, "sequences", {"missing": -1}),
     ],
-    ids=str,
+    ids=lambda part: getattr(part, "__name__", str(part)),
 )
 def test_a_stored_table_is_that_of_memory_and_is_read_alike_again(make, form, options, tmp_path, monkeypatch):
     source = written(tmp_path / "table", make(), form)
