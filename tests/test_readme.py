@@ -30,6 +30,7 @@ PAGES = {
     "lipreading": COST,
     "tables": ESTIMATOR,
     "online": ESTIMATOR,
+    "memory": ESTIMATOR,
     "reading": TABLES,
     "startup": COST,
 }

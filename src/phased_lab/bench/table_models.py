@@ -130,9 +130,11 @@ def fitted(
         The answers and their costs. "cpu" is the seconds of all threads, "memory" the bytes at the peak without the imports, and
         "updates" the share of updates of units, or None.
     """
+    from phased import files  # another interpreter, which imports this module, may lack what it needs
+
     with TemporaryDirectory() as folder:
         file, answer = Path(folder) / "fit.pickle", Path(folder) / "answer.npy"
-        file.write_bytes(pickle.dumps((train, test, {**model.settings, **settings})))
+        files.write_whole(file, pickle.dumps((train, test, {**model.settings, **settings})))
         words = [python, "-c", START, model.function, str(file), str(answer), *model.imports]
         done = subprocess.run(words, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -33,7 +33,7 @@ class Arrays:
         on_disk = self._file(name)
         self.parts.setdefault(name, []).append(part if on_disk is None else np.empty(0, part.dtype))
         if on_disk is not None:
-            with on_disk.open("ab") as file:
+            with on_disk.open("ab") as file:  # temporary, beside the store
                 part.tofile(file)
 
     def take(self, name: str) -> NDArray[Any]:
