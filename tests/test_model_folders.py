@@ -179,7 +179,7 @@ def test_a_missing_or_damaged_file_is_named(kind, tmp_path, name, change, messag
 
 ALL: list[tuple[dict[str, Any], str]] = [
     ({"format": "another"}, f"{NO_CONFIG}: its 'format' must be 'phased "),
-    ({"version": 5}, f"{NO_CONFIG}: .*'version' must be [14], got 5. Upgrade phased"),
+    ({"version": 6}, f"{NO_CONFIG}: .*'version' must be [15], got 6. Upgrade phased"),
     ({"version": "1"}, f"{NO_CONFIG}: .*'version' must be of type int, got str"),
 ]
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -198,7 +198,7 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "estimator": [
         ({"unit": "min"}, CHANGED),
-        ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 4, got 1. Fit the model again"),
+        ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 5, got 1. Fit the model again"),
         ({"kind": "regressor"}, f"{NO_CONFIG}: .*'kind' must be 'classifier', got 'regressor'"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, f"{NO_CONFIG}: .*at least 2 classes"),
         ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, f"{NO_CONFIG}: .*'classes' must be numbers or words"),

@@ -13,7 +13,7 @@ from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.batches import Sequences
 from phased.estimator.inputs import MOST, SOON, SPREAD, Inputs, Measured
-from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
+from phased.estimator.scaling import MOST_LEVELS, PIECES, Numbers, Scaling, levels_of
 from phased.ops.native import MISSING
 
 X, _ = patients(empty=True)
@@ -151,6 +151,27 @@ def test_codes_have_an_input_each_and_numbers_have_two():
     assert made.shape == (3, scaling.static_features) == (3, 6)
     assert made[0].tolist() == [0, 0, 0, 0, 1, 0]
     assert made[1, 1:].tolist() == made[2, 1:].tolist() == [1, 0, 0, 0, 0]
+
+
+def test_a_static_number_has_an_input_for_each_piece_between_its_quantiles_where_every_step_has_a_target():
+    ages = np.arange(33.0)
+    events = Events.of([[0.0, 1.0]] * 33, [[[1.0], [2.0]]] * 33, static=ages[:, None], statics=("Age",))
+    scaling = Scaling.of(events, every_step=True)
+    made = scaling.static_inputs(np.array([[0.0], [13.0], [32.0], [-9.0], [99.0], [NAN]]))
+    assert made.shape == (6, scaling.static_features) == (6, 2 + PIECES)
+    pieces = made[:, 2:]
+    assert pieces[0].sum() == pieces[3].sum() == pieces[5].sum() == 0
+    assert pieces[2].tolist() == pieces[4].tolist() == [1] * PIECES
+    assert np.allclose(pieces[1], [1] * 6 + [0.5] + [0] * 9, atol=0.05)  # a quantile every two years
+    assert Scaling.of(events).static_features == 2
+
+
+@pytest.mark.parametrize("column", [[NAN] * 8, [5.0] * 8, [0.0, 1.0] * 4, [1.0, 2.0, 3.0] * 3], ids=str)
+def test_unknown_numbers_constants_flags_and_codes_have_no_pieces(column):
+    events = Events.of(
+        [[0.0, 1.0]] * len(column), [[[1.0], [2.0]]] * len(column), static=np.array(column)[:, None], statics=("s",)
+    )
+    assert Scaling.of(events, every_step=True).knots == ((),)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,8 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         self.columns_ = Columns.of(events)
         self.table_ = events[:0]
         checks.warn_sentinels(events)
-        self.scaling_, self.longest_ = Scaling.of(whole[train]), float(whole.spans()[train].max(initial=0.0))
+        self.scaling_ = Scaling.of(whole[train], both.counts is not None)
+        self.longest_ = float(whole.spans()[train].max(initial=0.0))
         data = self._sequences(whole, Targets(target.encode(both), both.counts))
         gates.check_budget(data, train, int(self.units), self._budget())
         batch = int(batch_size(self.batch_size, len(train)))

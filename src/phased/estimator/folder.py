@@ -136,7 +136,7 @@ def named(names: Any) -> str:
 
 KIND = Kind(
     "phased estimator",
-    version=4,
+    version=5,
     config=Config,
     card=card,
     again="Fit the model again",

@@ -120,7 +120,8 @@ class Normalise(nn.Module):
     def scaling(self) -> Scaling:
         """The scales in the form of the estimators."""
         *values, slopes = self.scales.detach().double().cpu().numpy().copy()
-        scaling = Scaling(Numbers(*values), (True,) * self.input_size, slopes, Numbers.of([]), (), *self.times.tolist())
+        gap, span = self.times.tolist()
+        scaling = Scaling(Numbers(*values), (True,) * self.input_size, slopes, Numbers.of([]), (), gap, span, ())
         if not scaling.fits(self.input_size, 0):
             raise ValueError(
                 "Normalise must be fitted, got one without valid scales. Call fit(input, time), or load a state_dict."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ STEEPEST = 1e250
 """Largest increase of a clock per unit of time. The product with any time is finite."""
 CHUNK = 1 << 18
 """Number of measurements that are scaled at once."""
+PIECES = 16
+"""A static number is cut at most into this many pieces, if every step has a target."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -97,6 +100,7 @@ class Scaling:
         levels: codes of each static variable, or () for a number.
         gap: the median time between two steps, above 0.
         span: the median time from the first to the last step, above 0.
+        knots: quantiles of the scaled values of each static variable, between which it is cut into pieces, or ().
     """
 
     values: Numbers
@@ -106,10 +110,14 @@ class Scaling:
     levels: tuple[tuple[float, ...], ...]
     gap: float
     span: float
+    knots: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def of(cls, events: Events) -> Scaling:
-        """Measured on these sequences."""
+    def of(cls, events: Events, every_step: bool = False) -> Scaling:
+        """Measure on these sequences. Static numbers are cut into pieces if every step has a target.
+
+        With one target per sequence the network cuts all summaries into pieces itself (`phased.estimator.summary`).
+        """
         statics, text = list(events.static.T), events.settings.indicators
         gap, span = clock(events)
         numbers = tuple(name not in text for name in events.variables)
@@ -120,15 +128,11 @@ class Scaling:
         for at, raw in enumerate(events.by_variable(events.value)):
             if slopes[at] and values.factor[at] * np.abs(raw).max() > 1 / ROUNDING:
                 values.factor[at] = 0.0
-        return cls(
-            values,
-            numbers,
-            slopes,
-            Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text}),
-            tuple(levels_of(column) for column in statics),
-            gap,
-            span,
-        )
+        of_statics = Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text})
+        levels = tuple(levels_of(column) for column in statics)
+        scaled = of_statics(events.static).T
+        knots = (knots_of(column) if every_step and not codes else () for column, codes in zip(scaled, levels, strict=True))
+        return cls(values, numbers, slopes, of_statics, levels, gap, span, tuple(knots))
 
     @property
     def span_in_gaps(self) -> float:
@@ -142,8 +146,8 @@ class Scaling:
 
     @property
     def static_features(self) -> int:
-        """The number of inputs made from static variables: one for each level, or the number and whether it is known."""
-        return sum(len(levels) or 2 for levels in self.levels)
+        """The number of inputs made from static variables: one for each level, or the number, whether it is known, and pieces."""
+        return sum(len(levels) or 2 + len(knots[1:]) for levels, knots in zip(self.levels, self.knots, strict=True))
 
     def values_of(self, events: Events) -> NDArray[np.float32]:
         """Return the scaled values of all measurements, (M,)."""
@@ -156,20 +160,22 @@ class Scaling:
     def static_inputs(self, static: Array) -> NDArray[np.float32]:
         """(n, statics) to (n, static_features): 0 where a value is unknown, or a code was not there in training."""
         scaled, columns = self.statics(static), []
-        for index, levels in enumerate(self.levels):
+        for index, (levels, knots) in enumerate(zip(self.levels, self.knots, strict=True)):
             if levels:
                 columns += [static[:, index] == level for level in levels]
             else:
                 known = np.isfinite(static[:, index])
-                columns += [np.where(known, scaled[:, index], 0.0), known]
+                pieces = [np.clip((scaled[:, index] - low) / (high - low), 0.0, 1.0) for low, high in pairwise(knots)]
+                columns += [np.where(known, column, 0.0) for column in (scaled[:, index], known, *pieces)]
         return np.stack(columns, 1).astype(np.float32) if columns else np.zeros((len(static), 0), np.float32)
 
     def fits(self, variables: int, statics: int) -> bool:
         """Return whether these numbers of variables fit, all inputs are finite in float32, and the times are above 0."""
-        whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
+        whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == len(self.knots) == statics
         whole = whole and len(self.numbers) == variables == len(self.slopes) and bool((np.abs(self.slopes) <= STEEPEST).all())
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
-        return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
+        rising = all(0 < high - low < np.inf for knots in self.knots for low, high in pairwise(knots))
+        return bool(whole and levels and rising and 0 < self.gap <= self.span < self.gap * REACH[1])
 
 
 def without_time(events: Events, slopes: Array) -> Array:
@@ -203,6 +209,13 @@ def levels_of(column: Array) -> tuple[float, ...]:
     found, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     is_code = 3 <= len(found) <= MOST_LEVELS and bool((found == np.round(found)).all()) and int(counts.min()) > 1
     return tuple(found.tolist()) if is_code else ()
+
+
+def knots_of(column: Array) -> tuple[float, ...]:
+    """The quantiles of the known values that differ, or () if there are fewer than three."""
+    known = column[np.isfinite(column)]
+    found = np.unique(np.quantile(known, np.linspace(0, 1, PIECES + 1), method="nearest")) if len(known) else known
+    return tuple(found.tolist()) if len(found) > 2 else ()
 
 
 def clock(events: Events) -> tuple[float, float]:
