@@ -192,8 +192,8 @@ def test_online_answers_have_products(cls):
         assert answer == pytest.approx(float(expected[number]), abs=1e-5 * max(1, abs(expected[number])))
 
 
-def test_with_very_many_variables_or_a_target_per_step_there_are_no_pairs_and_one_piece(monkeypatch, regressor, classifier):
-    assert [len(model.network_.pieces.start) for model in (regressor, classifier)] == [1, 8]
+def test_with_very_many_variables_or_a_target_per_step_there_are_no_pairs_and_fewer_pieces(monkeypatch, regressor, classifier):
+    assert [len(model.network_.pieces.start) for model in (regressor, classifier)] == [4, 8]
     assert regressor.network_.pairs is None
     monkeypatch.setattr("phased.estimator.network.MOST_PAIRED", 3)
     model = PhasedClassifier(units=2, epochs=1, convolutions=False, random_state=0).fit(*patients(30))

@@ -213,11 +213,13 @@ class Network(Model):
     @torch.no_grad()
     def follow(self, variable: int, factor: float, added: float) -> None:
         """Initialise the weights so that each answer is `factor * x + added`, with x the last scaled value of a variable."""
-        slope, scale = float(self.pieces.slope[0, variable]), float(self.pieces.factor[0, variable])
-        if slope and scale:
-            weight = factor / (slope * scale)
-            self.begun[0, variable] = self.head.weight[0, self.sizes.units + variable] = weight
-            self.head.bias[0] += added + factor * float(self.pieces.start[0, variable] + self.pieces.center[0, variable] / slope)
+        slope, scale, center = (of[:, variable] for of in (self.pieces.slope, self.pieces.factor, self.pieces.center))
+        used = scale > 0
+        if used.any():  # within the quantiles a summary is the first of them plus all pieces, each by its width
+            of_pieces = torch.zeros_like(self.begun[0]).view(self.pieces.start.shape)
+            of_pieces[used, variable] = factor / (slope * scale)[used]
+            self.begun[0] = self.head.weight[0, self.sizes.units :] = of_pieces.flatten()
+            self.head.bias[0] += added + factor * float(self.pieces.start[0, variable] + (center / slope)[used].sum())
 
     def penalty(self) -> Tensor | None:
         """Return `phased.openness_cost` of the layer, or None if the layer is not phased."""

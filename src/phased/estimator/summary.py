@@ -12,8 +12,8 @@ REAL = torch.float32
 """Of inputs and network, whatever torch's default is."""
 PIECES = 8
 """Pieces of a summary where a sequence has one target."""
-PIECES_OF_STEPS = 1
-"""Pieces where every step has a target: more would multiply the memory of a batch, which has a summary for every step then."""
+PIECES_OF_STEPS = 4
+"""Pieces where every step has a target. A batch has a summary for every step then, so more pieces take more memory."""
 SPREAD, LEAST_SPREAD = 0.2, 0.001
 """Spread of a piece after scaling: below that of states, of which there are fewer; and the least spread before it."""
 LEAST_WIDTH = 1e-4
