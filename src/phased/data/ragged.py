@@ -124,6 +124,15 @@ def load(path: Path, key: str | None = None) -> Stored | None:
         return None
 
 
+def is_one(path: Path) -> bool:
+    """Whether a file was written by `save`, and has its header still."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {"key", "about", "digest"} <= (file.metadata() or {}).keys()
+    except DAMAGED:
+        return False
+
+
 def version(path: Path) -> tuple[int, int] | None:
     """Return the size and the time of change of a file, which tell its versions apart; None if it cannot be opened."""
     try:

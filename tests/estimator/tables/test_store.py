@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.torch
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,3 +169,21 @@ def test_a_file_that_would_be_lost_is_no_store(tmp_path):
         Events.read(tmp_path / "t.parquet", store=tmp_path / "t.parquet")
     with pytest.raises(OSError, match=r"cannot write .*a.safetensors.: Not a directory. Choose another file."):
         Events.read(tmp_path / "t.parquet", store=tmp_path / "t.parquet" / "a.safetensors")
+    for other in (b"weights", safetensors.torch.save({"weight": torch.ones(2)})):
+        (tmp_path / "b.safetensors").write_bytes(other)
+        with pytest.raises(
+            FileExistsError, match=r"store must be a new file or an earlier store, got '.*b.safetensors', another file"
+        ):
+            Events.read(tmp_path / "t.parquet", store=tmp_path / "b.safetensors")
+        assert (tmp_path / "b.safetensors").read_bytes() == other
+
+
+def test_a_store_with_a_changed_bit_is_made_again(tmp_path):
+    wide().write_parquet(tmp_path / "t.parquet")
+    file = tmp_path / "a.safetensors"
+    Events.read(tmp_path / "t.parquet", store=file)
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 4
+    file.write_bytes(content)
+    assert_same(Events.read(tmp_path / "t.parquet", store=file), Events.read(tmp_path / "t.parquet"))
+    assert file.read_bytes() != content

@@ -69,6 +69,11 @@ def check(path: Path, inputs: Iterable[Path]) -> None:
     if path.suffix != SUFFIX:
         raise ValueError(f"store must be the name of a file that ends in {SUFFIX}, got '{path}'. Add the ending.")
     files.check_output(path, inputs)
+    if path.is_file() and path.stat().st_size and not ragged.is_one(path):
+        raise FileExistsError(
+            f"store must be a new file or an earlier store, got '{path}', another file, which would be replaced. "
+            f"Choose another name, or delete it."
+        )
 
 
 def write(path: Path, made: dict[str, Any], key: str) -> None:
