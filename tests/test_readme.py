@@ -122,13 +122,16 @@ def speed() -> Iterator[str]:
 
 def accuracy() -> Iterator[str]:
     """Return the sentences of the README about accuracy."""
-    fits = [*cases("tables"), *cases("tables-peers")]
+    fits = [case for file in sorted(BENCH.glob("tables*.json")) for case in cases(file.stem)]
     scored = {(name, model): Mean.of(own, SETS[name].score).mean for name, model, own in by_model(fits)}
     mouse, storms = (tuple(scored[name, model] for model in ("default", "lightgbm")) for name in ("mouse", "storms"))
     yield f"moves a mouse: {percent(mouse[0])}, LightGBM {percent(mouse[1])} ("
     yield f"wind in 24 hours is {storms[0]:.2f} knots. With LightGBM it is {storms[1]:.2f}."
     assert mouse[0] > mouse[1]
     assert storms[0] > storms[1]
+    rates = [mean(fit["updates"] for fit in own) for _, model, own in by_model(fits) if model == "default"]
+    assert len(rates) == 7
+    yield f"On seven tables the default updates between {min(rates):.0%} and {max(rates):.0%} of".replace("%", " %")
     few = group("sparsity", "asynchronous", variant="r_on learned from 0.05, leak 0, openness cost 0.4")
     yield f"reaches {percent(few.test.mean)} on irregularly sampled waves with {percent(few.updates.mean)} of the updates"
     sparse = further(group("lipreading-paper", "high", variant="clips unchanged, r_on 0.05"), "video")
