@@ -239,6 +239,7 @@ WRONG = [
     ),
     (lambda: NormaliseStream(Normalise(3)), ValueError, "Normalise must be fitted"),
     (lambda: FITTED(X.numpy(), TIME), TypeError, "input must be a torch.Tensor, got ndarray"),
+    (lambda: FITTED(X + 1j, TIME), TypeError, "input must be real numbers, got torch.complex"),
     (lambda: FITTED(X[..., :2], TIME), ValueError, r"input must have shape \(steps, batch, 3\)"),
     (lambda: FITTED(X, TIME[:-1]), ValueError, "time must have the shape of input without features"),
     (lambda: FITTED(X, TIME.flip(0)), ValueError, "time must not go backwards"),

@@ -90,6 +90,8 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
 def unpadded(input: Tensor, features: int, lengths: Any, batch_first: bool) -> tuple[Tensor, Tensor]:
     """The steps (N, D) of padded sequences, or of one sequence (T, D), that are data, on the CPU, and the lengths of all."""
     check.sequences(input, features, batch_first)
+    if input.is_complex():
+        raise TypeError(f"input must be real numbers, got {input.dtype}. Pass its real and imaginary parts as features.")
     if input.dim() == 2 and lengths is not None:
         raise ValueError("lengths must be None for unbatched input: it has one sequence. Pass input[:length] instead.")
     x = input.unsqueeze(0) if input.dim() == 2 else input if batch_first else input.transpose(0, 1)
