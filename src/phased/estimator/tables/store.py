@@ -71,7 +71,7 @@ def check(path: Path, inputs: Iterable[Path]) -> None:
     files.check_output(path, inputs)
     if path.is_file() and path.stat().st_size and not ragged.is_one(path):
         raise FileExistsError(
-            f"store must be a new file or an earlier store, got '{path}', another file, which would be replaced. "
+            f"store must be a new file or an earlier store, got '{path}', which is another file or a damaged store. "
             f"Choose another name, or delete it."
         )
 
