@@ -172,7 +172,7 @@ def test_a_file_that_would_be_lost_is_no_store(tmp_path):
     for other in (b"weights", safetensors.torch.save({"weight": torch.ones(2)})):
         (tmp_path / "b.safetensors").write_bytes(other)
         with pytest.raises(
-            FileExistsError, match=r"store must be a new file or an earlier store, got '.*b.safetensors', another file"
+            FileExistsError, match=r"store must be a new file or an earlier store, got '.*b.safetensors', which is another"
         ):
             Events.read(tmp_path / "t.parquet", store=tmp_path / "b.safetensors")
         assert (tmp_path / "b.safetensors").read_bytes() == other
